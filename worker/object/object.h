@@ -1,0 +1,111 @@
+#ifndef MEMWALD_OBJECT_OBJECT_H
+#define MEMWALD_OBJECT_OBJECT_H
+
+/*
+ * object - blobs by name, in one store's directory: what a bucket can do.
+ *
+ * Everything durable goes through these calls: get, put if absent, list,
+ * delete. Compare and set is put-if-absent of the next name in a row of
+ * versions. A directory handle is opened when work on a store begins; names
+ * are relative to it, so that late work on a deleted and re-created store hits
+ * the dead tree (design 6.6).
+ *
+ * Durable means synced: file first, then a link into place, then the directory
+ * and every parent directory that was made for it (field fault A.8). A reader
+ * never sees half an object.
+ *
+ * Lifetime:	a handle is reference counted by its owner, not here; close
+ *		it once. Calls may come from any thread at the same time.
+ * Errors:	EXISTS: the name was taken (nothing stored). NOT_FOUND. FULL.
+ *		IO. UNKNOWN: stored or not, read back first (object stores; the
+ *		local store answers it when only the last sync failed).
+ *
+ * What only a local directory can do (write in place, map, descriptors) is in
+ * local.h; whoever calls it says so.
+ */
+
+#include "common/arena.h"
+#include "common/base.h"
+#include "common/err.h"
+#include "common/slice.h"
+
+#define OBJECT_NAME_MAX 512	/* bytes of a name relative to its directory */
+
+struct object_dir;		/* one open directory */
+
+struct object_info {
+	struct slice name;	/* last component; good during the call back */
+	uint64_t size_bytes;
+	uint64_t modified_us;	/* wall clock */
+	bool is_dir;
+};
+
+/* Answers false to stop the listing. */
+typedef bool object_list_fn(const struct object_info *, void *ctx);
+
+/* The root of everything, "./lance-data"; made when it is absent. */
+struct err object_root_open(const char *path, struct object_dir **) MUST_CHECK;
+/* A directory below another. NOT_FOUND unless make, which makes and syncs it
+ * and its parents. Takes nothing; the parent may be closed before it. */
+struct err object_dir_open(struct object_dir *parent, const char *name,
+    bool make, struct object_dir **) MUST_CHECK;
+void object_dir_close(struct object_dir *);
+
+/* The whole object into the arena; more than max_bytes is CORRUPT. */
+struct err object_get(struct object_dir *, const char *name, size_t max_bytes,
+    struct arena *, struct slice *) MUST_CHECK;
+/* Durable when it returns OK. Parents of name are made. */
+struct err object_put_new(struct object_dir *, const char *name, struct slice)
+    MUST_CHECK;
+/* A hint or another disposable object: replaced in one step, not synced. */
+struct err object_put_hint(struct object_dir *, const char *name, struct slice)
+    MUST_CHECK;
+/* NOT_FOUND or OK: one look, no open. */
+struct err object_exists(struct object_dir *, const char *name) MUST_CHECK;
+/* Everything directly in prefix ("" the directory itself), in no order; names
+ * of unfinished objects are left out. NOT_FOUND if there is no such prefix. */
+struct err object_list(struct object_dir *, const char *prefix, object_list_fn *,
+    void *ctx) MUST_CHECK;
+/* Absent is OK. */
+struct err object_delete(struct object_dir *, const char *name) MUST_CHECK;
+/* An object or a whole tree gets another name in one durable step; EXISTS if
+ * that is taken. */
+struct err object_rename(struct object_dir *from_dir, const char *from,
+    struct object_dir *to_dir, const char *to) MUST_CHECK;
+/* A whole tree, file by file; absent is OK. */
+struct err object_delete_tree(struct object_dir *, const char *name) MUST_CHECK;
+
+/*
+ * A large object, written front to back in pieces. Nothing is visible before
+ * object_writer_finish, which makes it durable under its name (EXISTS: taken).
+ * A writer that is not finished is aborted, and leaves nothing.
+ */
+struct object_writer;
+
+struct object_pace;		/* how fast a writer may go; pace.h; NULL: full */
+
+struct err object_writer_open(struct object_dir *, const char *name,
+    struct object_pace *, struct object_writer **) MUST_CHECK;
+struct err object_writer_write(struct object_writer *, const void *, size_t)
+    MUST_CHECK;
+/* Zeroes up to a multiple of align, a power of two of at most 4096. */
+struct err object_writer_pad(struct object_writer *, uint32_t align) MUST_CHECK;
+uint64_t object_writer_at(const struct object_writer *);	/* bytes so far */
+/* Both take the writer. */
+struct err object_writer_finish(struct object_writer *) MUST_CHECK;
+void object_writer_abort(struct object_writer *);
+
+/*
+ * An immutable object as bytes in memory. Locally a mapping (checked against
+ * its length; SIGBUS becomes CORRUPT in a marked read, design 5).
+ */
+struct object_map {
+	const uint8_t *ptr;
+	size_t len;
+};
+
+struct err object_map_open(struct object_dir *, const char *name,
+    struct object_map *) MUST_CHECK;
+void object_map_close(struct object_map *);
+
+#endif
