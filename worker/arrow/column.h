@@ -91,8 +91,11 @@ column_grow(struct column *c, size_t bytes)
 bool column_end_value(struct column *) MUST_CHECK;
 /* Bytes (strings) or items (lists) of the value that is being written. */
 uint64_t column_open_length(const struct column *);
-/* Takes the value that is being written back: a key given twice, say. */
+/* Takes what is written of a value that has not ended back. */
 void column_drop_open(struct column *);
+/* Drops the values from length on, and what has not ended: with a row's number
+ * it takes a value of that row back, when a key comes twice. */
+void column_cut(struct column *, uint64_t length);
 
 /* Appends row i of an array of the same type; deep. */
 bool column_copy(struct column *, const struct array *, uint64_t i) MUST_CHECK;
