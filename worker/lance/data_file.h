@@ -78,6 +78,12 @@ struct data_file_id {			/* which column a field has */
 	uint32_t column;
 };
 
+struct data_file_ids {			/* the same as a manifest lists it */
+	uint32_t count;
+	const int32_t *fields;
+	const int32_t *columns;
+};
+
 struct data_file {
 	struct object_map map;
 	struct arena arena;		/* all below */
@@ -91,13 +97,12 @@ struct data_file {
 };
 
 /* ids: what the manifest says of the file; ids below 0 are dropped fields and
- * are left out. Without (NULL) the file's own schema says it. */
+ * are left out. NULL: the file's own schema says it. */
 struct err data_file_open(struct object_dir *, const char *name,
-    const struct data_file_id *ids, uint32_t id_count, struct data_file **)
-    MUST_CHECK;
+    const struct data_file_ids *, struct data_file **) MUST_CHECK;
 /* The same of bytes that the caller keeps. */
-struct err data_file_parse(struct slice bytes, const struct data_file_id *ids,
-    uint32_t id_count, struct data_file **) MUST_CHECK;
+struct err data_file_parse(struct slice bytes, const struct data_file_ids *,
+    struct data_file **) MUST_CHECK;
 void data_file_close(struct data_file *);	/* NULL is fine */
 
 /* The column of a field, or NULL if this file does not have it. */

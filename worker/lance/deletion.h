@@ -28,33 +28,22 @@
  * Source:	lance-format.md 6.2; the Roaring format specification.
  */
 
-#include "worker/object/object.h"
+#include "worker/lance/table.h"
 
 struct deletion;
-
-enum deletion_kind { DELETION_ARROW, DELETION_ROARING };
-
-struct deletion_name {
-	uint64_t fragment_id;
-	uint64_t read_version;
-	uint64_t random_id;
-	uint8_t kind;			/* enum deletion_kind */
-};
-
-#define DELETION_PATH_MAX 96
 
 struct err deletion_new(struct deletion **) MUST_CHECK;
 struct err deletion_copy(const struct deletion *, struct deletion **) MUST_CHECK;
 void deletion_free(struct deletion *);		/* NULL is fine */
 
-/* "_deletions/0-3-3221037274517024461.arrow" */
-void deletion_path(const struct deletion_name *, char path[DELETION_PATH_MAX]);
 /* Of a table's directory. row_count: physical rows of the fragment. */
-struct err deletion_read(struct object_dir *, const struct deletion_name *,
-    uint64_t row_count, struct deletion **) MUST_CHECK;
-/* Durable when OK; a random id is chosen. */
-struct err deletion_write(struct object_dir *, const struct deletion *,
-    uint64_t fragment_id, uint64_t read_version, struct deletion_name *)
+struct err deletion_read(struct object_dir *table, uint64_t fragment_id,
+    const struct table_deletion *, uint64_t row_count, struct deletion **)
+    MUST_CHECK;
+/* Durable when OK, under a name of its own; fills in what the manifest says of
+ * it. */
+struct err deletion_write(struct object_dir *table, uint64_t fragment_id,
+    uint64_t read_version, const struct deletion *, struct table_deletion *)
     MUST_CHECK;
 /* Bytes of a .bin, for any set: also the fragment bitmap of an index. */
 struct err deletion_decode(struct slice, uint64_t row_count, struct deletion **)
