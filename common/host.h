@@ -1,0 +1,35 @@
+#ifndef MEMWALD_COMMON_HOST_H
+#define MEMWALD_COMMON_HOST_H
+
+/*
+ * host - what this machine, or our share of it, is.
+ *
+ * A container sees all CPUs and all memory of its machine; what it may use is
+ * in its cgroup and its CPU set. Limits hold for a group and all groups above
+ * it, so each is looked up from our group to the root and the least one taken.
+ * Where the path that /proc/self/cgroup names is not visible (a container
+ * without a cgroup namespace), the mount's root is ours.
+ *
+ * Locking:	none; reads files below root ("" but in tests).
+ * Errors:	none: what cannot be read limits nothing.
+ */
+
+#include "common/base.h"
+#include "common/err.h"
+
+/* CPUs to use: affinity and quota (cgroup v2 and v1), rounded up, at least 1. */
+uint32_t host_cpus(const char *root);
+/* The quota alone, rounded up; UINT32_MAX: none. */
+uint32_t host_cpu_quota(const char *root);
+/* Bytes of memory: the machine's, or the cgroup's limit if that is less. */
+uint64_t host_memory_bytes(const char *root);
+
+/*
+ * Contract 5.4: what was asked for, else HOSTNAME, else the host's name, else
+ * "default"; empty and "localhost" count as unset. BAD_INPUT: '#' (it parts
+ * ordinals), a control character or '/'.
+ */
+struct err host_instance_id(const char *asked, const char *env_hostname,
+    char *id, size_t id_bytes) MUST_CHECK;
+
+#endif
