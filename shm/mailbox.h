@@ -1,0 +1,78 @@
+#ifndef MEMWALD_SHM_MAILBOX_H
+#define MEMWALD_SHM_MAILBOX_H
+
+/*
+ * mailbox - small commands from process to process.
+ *
+ * Each process slot has a bounded ring and an eventfd, both made before the
+ * first fork. A sender never waits for a receiver: a mailbox that is full, or
+ * whose process is dead, answers BUSY. The receiver polls its eventfd in its
+ * loop; it reads the eventfd first, then receives until the ring is empty.
+ *
+ * A token names a request; its reply carries the same one. Replies may be
+ * lost (their receiver died, its ring is full, the replier died after it began
+ * the work), so whoever waits for one has a deadline of its own.
+ *
+ * Death:	of a sender: the eventfd is written, then the command, then the
+ *		count that makes it visible; half a command is dropped. Of a
+ *		receiver: the master's walk empties the ring and tells each
+ *		sender ABORTED; the next life starts with an empty ring. Of
+ *		either with the mutex: EOWNERDEAD, nothing but the counts to
+ *		check.
+ * Lifetime:	made before the first fork.
+ * Locking:	mutex of rank 4.
+ * Errors:	BUSY.
+ */
+
+#include "common/base.h"
+#include "common/err.h"
+#include "common/uuid.h"
+#include "shm/store_table.h"
+
+enum shm_mail {
+#define MAIL(kind, name, help) SHM_MAIL_##kind,
+#include "shm/mailbox.def"
+#undef MAIL
+	SHM_MAIL_COUNT
+};
+
+const char *shm_mail_name(uint32_t);
+
+#define SHM_MAILBOX_ROOM 256u
+#define SHM_MAIL_TEXT 24
+
+struct shm_command {
+	uint32_t kind;			/* enum shm_mail */
+	uint32_t err;			/* REPLY: enum err_kind */
+	uint64_t token;			/* of the request */
+	uint64_t from;			/* life of the sender; send fills it in */
+	struct shm_ref store;		/* incarnation 0: none */
+	struct uuid shard;
+	uint64_t args[4];		/* REPLY to FOLD: args[0] is the count */
+	char text[SHM_MAIL_TEXT];	/* a short word, NUL padded */
+};
+
+static_assert(sizeof(struct shm_command) == 104, "small, and no holes");
+
+/* A fresh token, of this life alone. */
+uint64_t shm_mailbox_token(void);
+
+/* BUSY: full, or nobody lives there. */
+struct err shm_mailbox_send(uint16_t to, const struct shm_command *) MUST_CHECK;
+/* To the life that sent the request, and to no other one in its slot. A reply
+ * that finds nobody is dropped. */
+void shm_mailbox_reply(const struct shm_command *request, struct err,
+    uint64_t arg0);
+
+/* Own mailbox; false: empty. */
+bool shm_mailbox_receive(struct shm_command *) MUST_CHECK;
+/* To poll for POLLIN; non-blocking. Drain reads it, before receiving. */
+int shm_mailbox_fd(void);
+void shm_mailbox_drain(void);
+/* Wakes a loop for other reasons than a command. */
+void shm_mailbox_wake(uint16_t slot);
+
+/* Master only: empties it, tells the senders. How many were dropped. */
+uint32_t shm_mailbox_reap(uint16_t dead_slot);
+
+#endif

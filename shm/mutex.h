@@ -1,0 +1,54 @@
+#ifndef MEMWALD_SHM_MUTEX_H
+#define MEMWALD_SHM_MUTEX_H
+
+/*
+ * mutex - a process-shared, robust mutex that nobody waits for for ever.
+ *
+ * Always taken with a deadline of a second. Beyond it a child panics: somebody
+ * was stopped inside, and the master will find and kill that one. The master
+ * itself must not die of it; it gives a function that kills the process whose
+ * slot is written beside the mutex, and tries again.
+ *
+ * Death:	the next taker gets EOWNERDEAD, calls the repair function that
+ *		lock.def names for this lock, marks the mutex consistent and
+ *		goes on. A mutex that is not marked would be lost for ever.
+ * Lifetime:	initialised by the master before it forks.
+ * Locking:	ranked by order.h. Any thread; unlocked by the one that locked.
+ * Errors:	none. No answer within the deadline is a panic.
+ */
+
+#include "common/base.h"
+
+#include <pthread.h>
+
+#include "shm/order.h"
+
+struct shm_mutex {
+	pthread_mutex_t mutex;
+	_Atomic uint32_t holder;	/* slot + 1 of the holder, 0: none */
+	uint32_t lock;			/* enum shm_lock */
+	uint64_t since_ns;		/* of the holder; for the histogram */
+};
+
+void shm_mutex_init(struct shm_mutex *, enum shm_lock);
+void shm_mutex_lock(struct shm_mutex *);
+void shm_mutex_unlock(struct shm_mutex *);
+
+/* What lock.def's repair functions look like. They run with the mutex held,
+ * find their table by CONTAINER_OF or by themselves, and may die as well. */
+typedef void shm_repair(struct shm_mutex *);
+
+/* Master only: called with the slot of a holder that kept a mutex for a whole
+ * deadline (SHM_NOBODY if it had no time to write itself down); it should
+ * SIGKILL that process. NULL: panic, as in every child. */
+void shm_mutex_on_stuck(void (*kill_holder)(uint16_t slot));
+
+/* The deadline; tests make it shorter, before they fork. */
+void shm_lock_deadline(uint64_t ns);
+uint64_t shm_lock_deadline_ns(void);
+
+/* The true monotonic clock: a lock is held in true time, also where tests let
+ * the server's clock run faster. */
+uint64_t shm_lock_now_ns(void);
+
+#endif

@@ -1,0 +1,265 @@
+#ifndef MEMWALD_SHM_STORE_TABLE_H
+#define MEMWALD_SHM_STORE_TABLE_H
+
+/*
+ * store_table - the resident stores of this host: one slot each.
+ *
+ * A store is found by {kind, name}. The answer is a ref, {index, incarnation}:
+ * a slot that is evicted and used for another store, or for the same store
+ * anew, has another incarnation, and every function that takes a ref answers
+ * NOT_FOUND for an old one. So processes keep refs as long as they like and
+ * look a name up only when they have none, or when theirs is refused.
+ *
+ * A slot is resident until it is evicted: only when the table is full, the
+ * least used first, and never one that somebody needs. Needed is a slot that
+ * is pinned, read (view.h), dirty (its tail is not sealed), guarded, or has a
+ * pinned version. Who keeps something about a store in its own memory that
+ * must not outlive the slot (an open WAL entry with a live claim) holds a pin.
+ *
+ * Layout of a slot: struct shm_slot, then workers_max shard states (the local
+ * ordinals), then per process the oldest serial it reads and its pins, then
+ * the rwlock. At most 4 KiB with 16 workers. Shards of other instances and
+ * orphans are records of one pool of the segment, chained from the slot.
+ *
+ * Death:	a dead holder of the mutex: the hash index, the free slots and
+ *		the free records are derived from the slots, and are rebuilt.
+ *		A slot half inserted is free, a slot half evicted is not there.
+ *		Pins and serials are taken back by the master's walk, a loader
+ *		that dies leaves the slot absent.
+ * Lifetime:	made before the first fork; slots are reset, never freed.
+ * Locking:	name -> slot: the mutex of rank 2. View, flags and manifest
+ *		marks: the slot's rwlock. State, dirty mark and tick status:
+ *		atomics.
+ * Errors:	BUSY when full and nothing can be evicted; NOT_FOUND for a name
+ *		without a slot and for an old ref.
+ */
+
+#include "common/base.h"
+#include "common/err.h"
+#include "common/slice.h"
+#include "common/uuid.h"
+#include "shm/guard.h"
+#include "shm/rwlock.h"
+#include "shm/shard_state.h"
+
+#define STORE_KINDS(X) /* kind, on the wire and in directory names */ \
+	X(ROLLOUT,	"rollout") \
+	X(DATAGEN,	"datagen") \
+	X(GENERIC,	"generic")
+
+enum store_kind {
+#define X(kind, text) STORE_##kind,
+	STORE_KINDS(X)
+#undef X
+	STORE_KIND_COUNT
+};
+
+const char *store_kind_name(uint32_t);
+
+#define SHM_STORE_NAME_MAX 128
+
+struct shm_ref {
+	uint32_t index;
+	uint32_t incarnation;		/* 0: no slot */
+};
+
+static inline bool
+shm_ref_eq(struct shm_ref a, struct shm_ref b)
+{
+	return a.index == b.index && a.incarnation == b.incarnation;
+}
+
+struct shm_store_key {
+	enum store_kind kind;
+	struct slice name;		/* 1 to SHM_STORE_NAME_MAX bytes */
+};
+
+#define SHM_LOAD_STATES(X) \
+	X(ABSENT,	"absent")	/* a name, nothing known: load it */ \
+	X(LOADING,	"loading")	/* somebody does */ \
+	X(READY,	"ready")
+
+enum shm_load_state {
+#define X(state, text) SHM_LOAD_##state,
+	SHM_LOAD_STATES(X)
+#undef X
+	SHM_LOAD_STATE_COUNT
+};
+
+const char *shm_load_state_name(uint32_t);
+
+#define SHM_FLAG_DELETED	1u	/* no appends, no folds; never taken back */
+#define SHM_FLAG_STALE		2u	/* a writer died inside: load it again */
+
+/* What the ticks of a store came to; for the status page. */
+struct shm_tick_status {
+	_Atomic uint64_t last_start_us;		/* wall clock */
+	_Atomic uint64_t last_end_us;
+	_Atomic uint32_t ticks;
+	_Atomic uint32_t busy_skips;		/* guard not free */
+	_Atomic uint32_t seal_errors;
+	_Atomic uint32_t fold_errors;
+	_Atomic uint32_t timeouts;
+	_Atomic uint32_t last_err_kind;		/* enum err_kind */
+	_Atomic uint32_t last_err_phase;	/* enum tick_phase */
+	_Atomic uint32_t errors_in_row;		/* 0 after a clean tick */
+};
+
+#define SHM_NO_RECORD UINT32_MAX
+
+struct shm_slot {
+	/* Key: written when the slot is filled, then constant for as long as
+	 * the incarnation is. Odd incarnations are in use, even ones free. */
+	alignas(CACHELINE)
+	_Atomic uint32_t incarnation;
+	uint8_t kind;			/* enum store_kind */
+	uint8_t name_len;
+	char name[SHM_STORE_NAME_MAX];
+	struct uuid store;
+	uint32_t hash;			/* of kind and name */
+	uint32_t next_free;		/* guarded by the table's mutex */
+
+	_Atomic uint64_t load;		/* enum shm_load_state | loader's life */
+	_Atomic uint64_t last_used_ns;	/* coarse: who evicts may be wrong a bit */
+	_Atomic uint32_t dirty;		/* appended to since the last clean tick */
+	_Atomic uint32_t reads_refused;	/* too many pending generations */
+
+	struct shm_guard guard;
+	alignas(CACHELINE)
+	struct shm_tick_status tick;
+
+	/* Guarded by the slot's rwlock; atomics for those who only look. */
+	alignas(CACHELINE)
+	_Atomic uint64_t serial;	/* of the view: rises with each swap */
+	_Atomic uint64_t base_version;
+	_Atomic uint64_t pinned_version;	/* 0: follows the newest */
+	_Atomic uint32_t flags;
+	_Atomic uint32_t first_record;	/* chain; SHM_NO_RECORD: none */
+	_Atomic uint32_t record_count;
+};
+
+/* A shard of another instance, or an orphan. */
+struct shm_record {
+	alignas(CACHELINE)
+	struct uuid shard;
+	_Atomic uint32_t next;
+	_Atomic uint32_t slot;		/* index + 1 of the slot, 0: free */
+	struct shm_shard_state state;
+};
+
+/* Looks up; NOT_FOUND if the store is not resident. */
+struct err shm_store_find(struct shm_store_key, struct shm_ref *) MUST_CHECK;
+
+/* Finds or fills a slot, evicting if need be. A slot that is there already
+ * wins if it is the same store; another store uuid under this name (deleted
+ * and created anew) replaces it, if nobody needs the old one: else BUSY. A new
+ * one is ABSENT. */
+struct err shm_store_insert(struct shm_store_key, const struct uuid *store,
+    struct shm_ref *) MUST_CHECK;
+
+/* Frees the slot, by hand: the store is gone. BUSY while somebody needs it
+ * (dirty does not count). */
+struct err shm_store_evict(struct shm_ref) MUST_CHECK;
+
+/* The slot while the ref is current, else NULL. Who goes on using it holds a
+ * pin, a view or the guard. */
+struct shm_slot *shm_store_slot(struct shm_ref);
+
+/* A pin of this process, counted; many may be held. NOT_FOUND: old ref. */
+struct err shm_store_pin(struct shm_ref) MUST_CHECK;
+void shm_store_unpin(struct shm_ref);
+
+/* True: the caller loads, and says how it went. False: somebody does (who may
+ * die: then it is ABSENT again), or it is loaded. */
+bool shm_store_load_begin(struct shm_ref) MUST_CHECK;
+void shm_store_load_failed(struct shm_ref);
+enum shm_load_state shm_store_load_state(struct shm_ref);
+
+/* Flags and pinned version; under the write lock. NOT_FOUND: old ref. */
+struct err shm_store_delete(struct shm_ref) MUST_CHECK;
+struct err shm_store_stale(struct shm_ref) MUST_CHECK;
+struct err shm_store_pin_version(struct shm_ref, uint64_t version) MUST_CHECK;
+/* SHM_FLAG_*, without a lock: checked between the steps of long work. */
+uint32_t shm_store_flags(struct shm_ref);	/* old ref: DELETED */
+
+/* After each publish: costs one load when the mark is there already. */
+void shm_store_touch(struct shm_ref);
+/* The tick: takes the mark away before it looks; true if it was there. Touch
+ * again what the tick leaves behind. */
+bool shm_store_untouch(struct shm_ref);
+
+/* The guard and the seal guards, by ref, so that an old ref gets none. 0: busy
+ * or gone. A slot whose guard is held is not evicted. */
+uint64_t shm_store_guard_try(struct shm_ref, uint64_t deadline_ns) MUST_CHECK;
+void shm_store_guard_phase(struct shm_ref, enum tick_phase);
+void shm_store_guard_release(struct shm_ref, uint64_t token);
+uint64_t shm_store_seal_try(struct shm_ref, uint32_t shard,
+    uint64_t deadline_ns) MUST_CHECK;
+void shm_store_seal_release(struct shm_ref, uint32_t shard, uint64_t token);
+
+/* A shard is named by its number in the slot: a local ordinal's is the
+ * ordinal (0 to workers_max - 1), a record's is SHM_SHARD_RECORD + its index
+ * in the pool. The caller holds a pin, a view or the guard. */
+#define SHM_SHARD_RECORD 65536u
+#define SHM_SHARD_NONE	 UINT32_MAX
+
+struct shm_shard_state *shm_store_shard(struct shm_ref, uint32_t shard);
+/* uuid of that shard. */
+struct uuid shm_store_shard_uuid(struct shm_ref, uint32_t shard);
+/* The number of the shard with this uuid, or SHM_SHARD_NONE. */
+uint32_t shm_store_shard_find(struct shm_ref, const struct uuid *);
+/* The same, with a record made for one that is not known. BUSY: the pool is
+ * full of stores that are needed; this store alone needs more: NO_MEMORY. */
+struct err shm_store_shard_add(struct shm_ref, const struct uuid *,
+    uint32_t *shard) MUST_CHECK;
+
+/* Iteration: the first resident slot at or after *index, which moves behind
+ * it; false at the end. Without a lock: slots may come and go meanwhile. */
+bool shm_store_next(uint32_t *index, struct shm_ref *);
+uint32_t shm_store_slots(void);
+
+/* A copy without a lock, for the ticker and the status page; false: old ref.
+ * pending_* and tail_shards are sums over the shards of the slot. */
+struct shm_store_info {
+	struct shm_ref ref;
+	enum store_kind kind;
+	char name[SHM_STORE_NAME_MAX + 1];
+	struct uuid store;
+	enum shm_load_state load;
+	uint32_t flags;
+	bool dirty;
+	uint64_t serial;
+	uint64_t base_version;
+	uint64_t pinned_version;
+	uint64_t oldest_serial;		/* still read; 0: nobody reads */
+	uint32_t pins;
+	uint32_t shards;		/* with anything known */
+	uint32_t pending_generations;	/* all shards */
+	uint32_t pending_generations_max;	/* of one */
+	uint64_t pending_bytes;
+	uint32_t tail_shards;		/* with a commit not sealed */
+	uint32_t reads_refused;
+
+	bool guarded;
+	struct shm_who guard_holder;
+	uint32_t guard_phase;
+	uint64_t guard_since_ns;
+	uint64_t guard_deadline_ns;
+
+	uint64_t tick_start_us, tick_end_us;
+	uint32_t ticks, busy_skips, seal_errors, fold_errors, timeouts;
+	uint32_t last_err_kind, last_err_phase, errors_in_row;
+};
+
+bool shm_store_peek(struct shm_ref, struct shm_store_info *) MUST_CHECK;
+
+/* Pieces of a slot; for view.c, reap.c and metric.c. */
+struct shm_slot *shm_slot_at(uint32_t index);
+struct shm_rwlock *shm_slot_lock(struct shm_slot *);
+struct shm_shard_state *shm_slot_local(struct shm_slot *, uint32_t ordinal);
+_Atomic uint64_t *shm_slot_serials(struct shm_slot *);	/* by process slot */
+_Atomic uint32_t *shm_slot_pins(struct shm_slot *);	/* by process slot */
+struct shm_record *shm_record_at(uint32_t index);
+bool shm_slot_is(const struct shm_slot *, struct shm_ref);
+
+#endif
