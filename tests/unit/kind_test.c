@@ -1,0 +1,159 @@
+#include "common/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#include "worker/store/kind.h"
+
+/* The table of contract 3.1.1, written down a second time. */
+static const char *const columns[][2] = {
+	{ "id", "string" }, { "rollout_id", "string" },
+	{ "problem_id", "string" }, { "dataset", "string?" },
+	{ "sequence_order", "int32" }, { "role", "string" },
+	{ "created_at", "timestamp:us:-" }, { "content", "large_string?" },
+	{ "content_type", "string" },
+	{ "model_input_string", "large_string?" },
+	{ "model_output_string", "large_string?" },
+	{ "rationale", "large_string?" }, { "problem_text", "large_string?" },
+	{ "user_metadata", "large_string?" }, { "input_tokens", "list?int32" },
+	{ "output_tokens", "list?int32" }, { "num_input_tokens", "int32?" },
+	{ "num_output_tokens", "int32?" }, { "output_logprobs", "list?float" },
+	{ "input_logprobs", "list?float" }, { "ref_logprobs", "list?float" },
+	{ "loss_mask", "list?int8" }, { "advantage", "float?" },
+	{ "reward", "float?" }, { "raw_reward", "float?" },
+	{ "grader_id", "string?" }, { "score", "float?" },
+	{ "include_in_training", "bool?" }, { "exclude_reason", "string?" },
+	{ "policy_version", "string?" }, { "relationships", "list?struct" },
+	{ "binary_payload", "large_binary?" }, { "payload_size", "int64?" },
+	{ "payload_checksum", "string?" }, { "artifact_type", "string?" },
+	{ "metadata", "large_string?" }, { "_seq", "int64?" },
+};
+
+static void
+columns_are_those_of_the_contract(void **state)
+{
+	const struct arrow_schema *s = &store_kind_rollout.shape->schema;
+	char type[64];
+	uint32_t i;
+
+	(void)state;
+	assert_int_equal(s->field_count, ARRAY_LEN(columns));
+	for (i = 0; i < s->field_count; i++) {
+		const struct arrow_field *f = &s->fields[i];
+
+		assert_true(slice_eq(f->name, slice_of(columns[i][0])));
+		strcpy(type, arrow_type_name((enum arrow_type)f->type));
+		strcat(type, f->nullable ? "?" : "");
+		if (f->child_count > 0) {
+			assert_true(slice_eq(f->children[0].name, SLICE("item")));
+			assert_true(f->children[0].nullable);
+			strcat(type, arrow_type_name(
+			    (enum arrow_type)f->children[0].type));
+		}
+		assert_string_equal(type, columns[i][1]);
+	}
+}
+
+/* Depth first from 0. */
+static void
+count_ids(const struct arrow_field *f, int32_t *next)
+{
+	uint32_t i;
+
+	assert_int_equal(f->id, *next);
+	(*next)++;
+	for (i = 0; i < f->child_count; i++)
+		count_ids(&f->children[i], next);
+}
+
+static void
+field_ids_run_depth_first(void **state)
+{
+	const struct arrow_schema *s = &store_kind_rollout.shape->schema;
+	int32_t next = 0;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < s->field_count; i++)
+		count_ids(&s->fields[i], &next);
+	assert_int_equal(next, 47);
+}
+
+static void
+marked_columns(void **state)
+{
+	const struct store_shape *p = store_kind_rollout.shape;
+	const struct arrow_field *f = p->schema.fields;
+
+	(void)state;
+	assert_int_equal(p->key, arrow_schema_find(&p->schema, SLICE("id")));
+	assert_int_equal(p->blob,
+	    arrow_schema_find(&p->schema, SLICE("binary_payload")));
+	assert_int_equal(p->created_at,
+	    arrow_schema_find(&p->schema, SLICE("created_at")));
+	assert_int_equal(p->payload_size,
+	    arrow_schema_find(&p->schema, SLICE("payload_size")));
+	assert_int_equal(p->seq, p->schema.field_count - 1);
+	assert_int_equal(f[p->seq].type, ARROW_INT64);
+	assert_true(f[p->seq].nullable);
+
+	assert_false(f[p->key].nullable);
+	assert_int_equal(f[p->key].pair_count, 2);
+	assert_true(slice_eq(f[p->key].pairs[0].key,
+	    SLICE("lance-schema:unenforced-primary-key")));
+	assert_true(slice_eq(f[p->key].pairs[0].value, SLICE("true")));
+	assert_true(slice_eq(f[p->key].pairs[1].key,
+	    SLICE("lance-schema:unenforced-primary-key:position")));
+	assert_true(slice_eq(f[p->key].pairs[1].value, SLICE("1")));
+}
+
+/* A column without a null must never be left empty by its rule. */
+static void
+rules_fit_their_columns(void **state)
+{
+	const struct store_shape *p = store_kind_rollout.shape;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < p->schema.field_count; i++) {
+		const struct arrow_field *f = &p->schema.fields[i];
+		const struct rule *r = &p->rules[i];
+
+		if (!f->nullable)
+			assert_true(r->presence == RULE_REQUIRED ||
+			    r->fill != FILL_NULL);
+		if (r->fill == FILL_COLUMN)
+			assert_int_equal(f->type,
+			    p->schema.fields[r->fill_column].type);
+		if (r->fill == FILL_NOW)
+			assert_int_equal(f->type, ARROW_TIMESTAMP);
+		if (f->type == ARROW_LIST &&
+		    f->children[0].type == ARROW_STRUCT)
+			assert_non_null(r->members);
+	}
+}
+
+static void
+kinds_are_found(void **state)
+{
+	(void)state;
+	assert_ptr_equal(store_kind_find(SLICE("rollout")), &store_kind_rollout);
+	assert_ptr_equal(store_kind_find(SLICE("rollouts")), &store_kind_rollout);
+	assert_null(store_kind_find(SLICE("rollou")));
+	assert_null(store_kind_find(SLICE("")));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(columns_are_those_of_the_contract),
+		cmocka_unit_test(field_ids_run_depth_first),
+		cmocka_unit_test(marked_columns),
+		cmocka_unit_test(rules_fit_their_columns),
+		cmocka_unit_test(kinds_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
