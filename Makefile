@@ -1,4 +1,10 @@
-# memwald: make run, make check; make help lists the rest.
+# memwald
+#
+#   make run            install what is missing, build, serve on 127.0.0.1:3000
+#   make check          install, build, run every test (short forms)
+#   make try-lancedb    open the tables of ./data with LanceDB
+#   make torture | bench | fuzz    their long forms
+#   make clean
 #
 # One library of everything but the mains; variants build beside each other:
 #   make            build/              what ships
@@ -39,7 +45,9 @@ MAINS	= master/main.c ops/memwaldctl.c
 PROTOS	= $(wildcard worker/lance/*.proto)
 SRCS	= $(filter-out $(MAINS),$(wildcard common/*.c shm/*.c worker/*.c worker/*/*.c master/*.c ops/*.c))
 OBJS	= $(SRCS:%.c=$B/%.o) $(patsubst %.cc,$B/%.o,$(wildcard common/*.cc)) $(PROTOS:%.proto=$B/%.pb-c.o)
-TESTS	= $(patsubst tests/unit/%.c,$B/tests/unit/%,$(wildcard tests/unit/*_test.c))
+TESTS	= $(patsubst %.c,$B/%,$(wildcard tests/unit/*_test.c))
+HELPERS	= $(patsubst %.c,$B/%,$(wildcard tests/interop/*.c tests/bench/*.c))
+JOBS	= -j$(shell nproc)
 
 all: $B/memwald $B/memwaldctl
 
@@ -74,12 +82,45 @@ $(OBJS): | $(PROTOS:%.proto=$B/%.pb-c.h)
 $B/%_test: $B/%_test.o $B/libmemwald.a
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+$(HELPERS): %: %.o $B/libmemwald.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+tests: $(TESTS) $(HELPERS)
+
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done
+
+# Exact versions in package.json; what is there already is used again.
+tests/interop/node_modules: tests/interop/package.json
+	cd $(@D) && npm install --silent --no-package-lock --no-audit --no-fund
+	touch $@
+
+run:
+	tools/deps.sh build
+	$(MAKE) -s $(JOBS) all
+	exec tools/run.sh
+
+try-lancedb:
+	tools/deps.sh interop
+	$(MAKE) -s tests/interop/node_modules
+	node tests/interop/try.mjs data
+
+check-build:
+	tools/deps.sh build interop check
+	$(MAKE) -s tests/interop/node_modules
+	$(MAKE) -s $(JOBS) all tests
+	$(MAKE) -s $(JOBS) FAULTS=1 all tests
+	$(MAKE) -s $(JOBS) SAN=1 all tests
+
+check: check-build
+	tests/run
+
+torture bench: check-build
+	LONG=1 tests/run $@
 
 clean:
 	rm -rf build
 
-.PHONY: all unit clean
+.PHONY: all tests unit run try-lancedb check-build check torture bench clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)
