@@ -7,7 +7,10 @@
  */
 
 #include "common/base.h"
+#include "common/slice.h"
 
 uint64_t hash_bytes(const void *, size_t);
+/* The same as hash_bytes of all of them in a row. */
+uint64_t hash_parts(const struct slice *parts, uint32_t count);
 
 #endif
