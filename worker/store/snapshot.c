@@ -1,0 +1,293 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "worker/store/snapshot.h"
+
+/* Manifests of all shards of one view, and the arrays that name sources. */
+#define SNAPSHOT_BYTES_MAX	(256u << 20)
+#define SHARDS_FIRST_GUESS	32u
+
+static struct err
+base_fill(struct object_dir *dir, const struct store_shape *shape,
+    const struct base *previous, struct base *b)
+{
+	uint32_t i, k;
+	struct err e;
+
+	for (i = 0; i < b->table->fragment_count; i++) {
+		const struct table_fragment *f = &b->table->fragments[i];
+
+		for (k = 0; previous != NULL && k < previous->source_count; k++) {
+			if (source_is_fragment(previous->sources[k], f))
+				break;
+		}
+		if (previous != NULL && k < previous->source_count) {
+			b->sources[i] = source_hold(previous->sources[k]);
+		} else {
+			e = source_open_fragment(dir, shape, f, &b->sources[i]);
+			if (err_is(e))
+				return e;
+		}
+		b->source_count = i + 1;
+	}
+	return OK;
+}
+
+struct err
+base_open(struct object_dir *dir, const struct store_shape *shape,
+    struct table *table, const struct base *previous, struct base **out)
+{
+	struct base *b = calloc(1, sizeof(*b));
+	struct err e;
+
+	if (b == NULL) {
+		table_free(table);
+		return FAIL(NO_MEMORY, "open the base table");
+	}
+	atomic_init(&b->refs, 1);
+	b->table = table;
+	b->sources = calloc(MAX(table->fragment_count, 1u),
+	    sizeof(struct source *));
+	e = b->sources == NULL ? FAIL(NO_MEMORY, "open the base table") :
+	    base_fill(dir, shape, previous, b);
+	if (err_is(e))
+		base_drop(b);
+	else
+		*out = b;
+	return e;
+}
+
+struct base *
+base_hold(struct base *b)
+{
+	atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+	return b;
+}
+
+void
+base_drop(struct base *b)
+{
+	uint32_t i;
+
+	if (b == NULL)
+		return;
+	if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (i = 0; i < b->source_count; i++)
+		source_drop(b->sources[i]);
+	free(b->sources);
+	table_free(b->table);
+	free(b);
+}
+
+/* Views grow with other instances' shards: take again with the room asked. */
+static struct err
+take_view(struct shm_ref ref, struct snapshot *s)
+{
+	uint32_t room = SHARDS_FIRST_GUESS;
+	struct err e;
+
+	do {
+		struct shm_view_shard *shards;
+
+		shards = arena_calloc(&s->arena, room, sizeof(*shards));
+		if (shards == NULL)
+			return FAIL(NO_MEMORY, "take a view");
+		s->view = (struct shm_view){ .shards = shards,
+		    .shard_room = room };
+		e = shm_view_take(ref, s->readers, &s->view);
+		room = s->view.shard_count;
+	} while (e.kind == ERR_TOO_LARGE);
+	return e;
+}
+
+static struct err
+open_base(struct object_dir *dir, const struct store_shape *shape,
+    const struct snapshot *previous, struct snapshot *s)
+{
+	uint64_t version = s->view.pinned_version != 0 ?
+	    s->view.pinned_version : s->view.base_version;
+	const struct base *before = previous == NULL ? NULL : previous->base;
+	struct table *table;
+	struct err e;
+
+	if (before != NULL && before->table->version == version) {
+		s->base = base_hold(previous->base);
+		return OK;
+	}
+	e = table_load_version(dir, version, &s->arena, &table);
+	if (err_is(e))
+		return e;
+	return base_open(dir, shape, table, before, &s->base);
+}
+
+static struct source *
+find_generation(const struct snapshot_shard *before, uint64_t number)
+{
+	uint32_t i;
+
+	for (i = 0; before != NULL && i < before->source_count; i++) {
+		if (before->sources[i]->number == number)
+			return before->sources[i];
+	}
+	return NULL;
+}
+
+static const struct snapshot_shard *
+find_shard(const struct snapshot *previous, const struct uuid *uuid)
+{
+	uint32_t i;
+
+	for (i = 0; previous != NULL && i < previous->shard_count; i++) {
+		if (uuid_eq(&previous->shards[i].uuid, uuid))
+			return &previous->shards[i];
+	}
+	return NULL;
+}
+
+static struct err
+open_generations(struct object_dir *dir, const struct store_shape *shape,
+    const struct snapshot_shard *before, uint64_t folded, struct snapshot *s,
+    struct snapshot_shard *shard)
+{
+	const struct shard_manifest *m = &shard->manifest;
+	uint32_t i;
+
+	shard->sources = arena_calloc(&s->arena, MAX(m->generation_count, 1u),
+	    sizeof(struct source *));
+	if (shard->sources == NULL)
+		return FAIL(NO_MEMORY, "open generations");
+	for (i = 0; i < m->generation_count; i++) {
+		const struct shard_generation *g = &m->generations[i];
+		struct source *had = find_generation(before, g->number);
+		struct source **to = &shard->sources[shard->source_count];
+		struct err e = OK;
+
+		if (g->number <= folded)
+			continue;
+		if (had != NULL)
+			*to = source_hold(had);
+		else
+			e = source_open_generation(dir, shape, &shard->uuid, g,
+			    to);
+		if (err_is(e))
+			return e;
+		shard->source_count++;
+	}
+	return OK;
+}
+
+static struct err
+open_shard(struct object_dir *dir, const struct store_shape *shape,
+    const struct snapshot *previous, struct snapshot *s,
+    const struct shm_view_shard *from)
+{
+	struct snapshot_shard *shard = &s->shards[s->shard_count++];
+	const struct snapshot_shard *before = find_shard(previous, &from->uuid);
+	struct err e;
+
+	shard->shard = from->shard;
+	shard->uuid = from->uuid;
+	if (from->marks.version == 0)
+		return OK;
+	e = shard_manifest_load_version(dir, &from->uuid, from->marks.version,
+	    &s->arena, &shard->manifest);
+	if (err_is(e))
+		return e;
+	return open_generations(dir, shape, before,
+	    table_progress_of(s->base->table, &from->uuid), s, shard);
+}
+
+struct err
+snapshot_take(struct object_dir *dir, const struct store_shape *shape,
+    struct shm_ref ref, struct shm_readers *readers, struct snapshot *previous,
+    struct snapshot **out)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	struct err e;
+	uint32_t i;
+
+	if (s == NULL)
+		return FAIL(NO_MEMORY, "take a view");
+	atomic_init(&s->refs, 1);
+	arena_init(&s->arena, SNAPSHOT_BYTES_MAX);
+	s->readers = readers;
+	e = take_view(ref, s);
+	if (err_is(e)) {
+		s->readers = NULL;	/* nothing is booked */
+		goto out;
+	}
+	s->shards = arena_calloc(&s->arena, MAX(s->view.shard_count, 1u),
+	    sizeof(struct snapshot_shard));
+	if (s->shards == NULL) {
+		e = FAIL(NO_MEMORY, "take a view");
+		goto out;
+	}
+	e = open_base(dir, shape, previous, s);
+	/* A pinned store is read at its version alone (contract 2.4.5). */
+	for (i = 0; !err_is(e) && s->view.pinned_version == 0 &&
+	    i < s->view.shard_count; i++)
+		e = open_shard(dir, shape, previous, s, &s->view.shards[i]);
+out:
+	if (err_is(e)) {
+		log_err(LOG_DEBUG, e, "view not opened");
+		e.what = "open a view";	/* its text is in our arena */
+		snapshot_drop(s);
+	} else {
+		*out = s;
+	}
+	return e;
+}
+
+struct snapshot *
+snapshot_hold(struct snapshot *s)
+{
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+void
+snapshot_drop(struct snapshot *s)
+{
+	uint32_t i, k;
+
+	if (s == NULL)
+		return;
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (i = 0; i < s->shard_count; i++) {
+		for (k = 0; k < s->shards[i].source_count; k++)
+			source_drop(s->shards[i].sources[k]);
+	}
+	base_drop(s->base);
+	if (s->readers != NULL)
+		shm_view_drop(s->readers, &s->view);
+	arena_free(&s->arena);
+	free(s);
+}
+
+bool
+snapshot_is_current(const struct snapshot *s)
+{
+	struct shm_slot *slot = shm_store_slot(s->view.ref);
+
+	return slot != NULL && atomic_load_explicit(&slot->serial,
+	    memory_order_acquire) == s->view.serial &&
+	    (atomic_load_explicit(&slot->flags, memory_order_acquire) &
+	    SHM_FLAG_STALE) == 0;
+}
+
+struct snapshot_pending
+snapshot_pending(const struct snapshot *s)
+{
+	struct snapshot_pending p = { 0, 0 };
+	uint32_t i;
+
+	for (i = 0; i < s->shard_count; i++) {
+		p.most = MAX(p.most, s->shards[i].source_count);
+		p.sum += s->shards[i].source_count;
+	}
+	return p;
+}

@@ -1,0 +1,192 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "worker/store/source.h"
+
+/* Memory that rebuilding one key index may take. */
+#define INDEX_BUILD_MAX	(1ull << 30)
+#define PATH_BYTES	512
+
+static struct err
+source_new(const struct store_shape *shape, struct source **out)
+{
+	struct source *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return FAIL(NO_MEMORY, "open a source");
+	atomic_init(&s->refs, 1);
+	s->shape = shape;
+	*out = s;
+	return OK;
+}
+
+/*
+ * A side file that is missing or damaged is made again from the key column:
+ * in memory only, since whoever ages the store writes it (fold.c).
+ */
+static struct err
+open_index(struct object_dir *dir, const struct key_index_paths *paths,
+    struct source *s)
+{
+	struct err e;
+
+	e = key_index_open(dir, paths, s->fragment->row_count, &s->index);
+	if (e.kind != ERR_NOT_FOUND && e.kind != ERR_CORRUPT)
+		return e;
+	if (e.kind == ERR_CORRUPT)
+		log_err(LOG_WARN, e, "key index is damaged, building it again "
+		    "path=%s", paths->data);
+	return key_index_build(s->fragment,
+	    &s->shape->schema.fields[s->shape->key], INDEX_BUILD_MAX,
+	    &s->index);
+}
+
+/* The file of a fragment that holds the key: its index is named after it. */
+static struct slice
+key_file(const struct table_fragment *f, int32_t key_id)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < f->file_count; i++) {
+		for (k = 0; k < f->files[i].field_count; k++) {
+			if (f->files[i].fields[k] == key_id)
+				return f->files[i].path;
+		}
+	}
+	return (struct slice){ "", 0 };
+}
+
+struct err
+source_open_fragment(struct object_dir *dir, const struct store_shape *shape,
+    const struct table_fragment *f, struct source **out)
+{
+	struct slice file = key_file(f, shape->schema.fields[shape->key].id);
+	struct key_index_paths paths;
+	char name[PATH_BYTES];
+	struct source *s;
+	struct err e;
+
+	if (file.len == 0 || file.len >= sizeof(name))
+		return FAIL(CORRUPT, "fragment without a key column");
+	memcpy(name, file.ptr, file.len);
+	name[file.len] = '\0';
+	e = source_new(shape, &s);
+	if (err_is(e))
+		return e;
+	s->number = f->id;
+	s->deletion = f->deletion;
+	e = fragment_open(dir, f, &s->fragment);
+	if (err_is(e))
+		goto out;
+	key_index_paths_fragment(&paths, name);
+	e = open_index(dir, &paths, s);
+out:
+	if (err_is(e))
+		source_drop(s);
+	else
+		*out = s;
+	return e;
+}
+
+struct err
+source_open_generation(struct object_dir *dir, const struct store_shape *shape,
+    const struct uuid *shard, const struct shard_generation *g,
+    struct source **out)
+{
+	struct object_dir *gdir = NULL;
+	struct key_index_paths paths;
+	char name[PATH_BYTES];
+	struct arena errors;
+	struct source *s;
+	struct err e;
+	size_t n;
+
+	shard_directory_name(shard, name);
+	n = strlen(name);
+	if (n + 1 + g->directory.len >= sizeof(name))
+		return FAIL(CORRUPT, "generation with too long a name");
+	snprintf(name + n, sizeof(name) - n, "/%.*s", (int)g->directory.len,
+	    g->directory.ptr);
+	e = source_new(shape, &s);
+	if (err_is(e))
+		return e;
+	arena_init(&errors, 4096);
+	s->is_generation = true;
+	s->number = g->number;
+	e = object_dir_open(dir, name, false, &gdir);
+	if (err_is(e))
+		goto out;
+	e = fragment_open_generation(gdir, &errors, &s->fragment);
+	if (err_is(e))
+		goto out;
+	key_index_paths_generation(&paths);
+	e = open_index(gdir, &paths, s);
+out:
+	if (err_is(e)) {
+		log_err(LOG_DEBUG, e, "generation not opened path=%s", name);
+		e.what = "open a generation";	/* text was in the arena */
+		source_drop(s);
+	} else {
+		*out = s;
+	}
+	arena_free(&errors);
+	if (gdir != NULL)
+		object_dir_close(gdir);
+	return e;
+}
+
+struct source *
+source_hold(struct source *s)
+{
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+void
+source_drop(struct source *s)
+{
+	if (s == NULL)
+		return;
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	key_index_close(s->index);
+	fragment_close(s->fragment);
+	free(s);
+}
+
+bool
+source_is_fragment(const struct source *s, const struct table_fragment *f)
+{
+	return !s->is_generation && s->number == f->id &&
+	    s->fragment->row_count == f->row_count &&
+	    s->fragment->file_count == f->file_count &&
+	    s->deletion.kind == f->deletion.kind &&
+	    s->deletion.read_version == f->deletion.read_version &&
+	    s->deletion.id == f->deletion.id;
+}
+
+struct err
+source_sequence(const struct source *s, uint32_t row, struct arena *arena,
+    int64_t *sequence)
+{
+	struct array a;
+	struct err e;
+
+	e = fragment_read_field(s->fragment,
+	    &s->shape->schema.fields[s->shape->seq], (struct span){ row, 1 },
+	    arena, &a);
+	if (err_is(e))
+		return e;
+	*sequence = array_is_null(&a, 0) ? INT64_MIN : array_int(&a, 0);
+	return OK;
+}
+
+struct err
+source_read(const struct source *s, struct span rows, struct arena *arena,
+    struct batch *batch)
+{
+	return fragment_read(s->fragment, &s->shape->schema, rows, arena, batch);
+}
