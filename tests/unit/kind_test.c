@@ -33,7 +33,7 @@ static const char *const columns[][2] = {
 static void
 columns_are_those_of_the_contract(void **state)
 {
-	const struct arrow_schema *s = &store_kind_rollout.shape->schema;
+	const struct arrow_schema *s = &kind_rollout.shape->schema;
 	char type[64];
 	uint32_t i;
 
@@ -70,7 +70,7 @@ count_ids(const struct arrow_field *f, int32_t *next)
 static void
 field_ids_run_depth_first(void **state)
 {
-	const struct arrow_schema *s = &store_kind_rollout.shape->schema;
+	const struct arrow_schema *s = &kind_rollout.shape->schema;
 	int32_t next = 0;
 	uint32_t i;
 
@@ -83,7 +83,7 @@ field_ids_run_depth_first(void **state)
 static void
 marked_columns(void **state)
 {
-	const struct store_shape *p = store_kind_rollout.shape;
+	const struct store_shape *p = kind_rollout.shape;
 	const struct arrow_field *f = p->schema.fields;
 
 	(void)state;
@@ -112,7 +112,7 @@ marked_columns(void **state)
 static void
 rules_fit_their_columns(void **state)
 {
-	const struct store_shape *p = store_kind_rollout.shape;
+	const struct store_shape *p = kind_rollout.shape;
 	uint32_t i;
 
 	(void)state;
@@ -138,10 +138,10 @@ static void
 kinds_are_found(void **state)
 {
 	(void)state;
-	assert_ptr_equal(store_kind_find(SLICE("rollout")), &store_kind_rollout);
-	assert_ptr_equal(store_kind_find(SLICE("rollouts")), &store_kind_rollout);
-	assert_null(store_kind_find(SLICE("rollou")));
-	assert_null(store_kind_find(SLICE("")));
+	assert_ptr_equal(kind_find(SLICE("rollout")), &kind_rollout);
+	assert_ptr_equal(kind_find(SLICE("rollouts")), &kind_rollout);
+	assert_null(kind_find(SLICE("rollou")));
+	assert_null(kind_find(SLICE("")));
 }
 
 int

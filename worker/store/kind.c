@@ -145,7 +145,7 @@ static const struct store_shape rollout_shape = {
 	.seq = ROLLOUT__seq,
 };
 
-const struct store_kind store_kind_rollout = {
+const struct kind kind_rollout = {
 	.id = STORE_ROLLOUT,
 	.name = "rollout",
 	.title = "Rollout store",
@@ -154,18 +154,30 @@ const struct store_kind store_kind_rollout = {
 	.shape = &rollout_shape,
 };
 
-static const struct store_kind *const kinds[] = {
-	&store_kind_rollout,
+static const struct kind *const kinds[] = {
+	&kind_rollout,
 };
 
-const struct store_kind *
-store_kind_find(struct slice name)
+const struct kind *
+kind_find(struct slice name)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (slice_eq(name, slice_of(kinds[i]->name)) ||
 		    slice_eq(name, slice_of(kinds[i]->collection)))
+			return kinds[i];
+	}
+	return NULL;
+}
+
+const struct kind *
+kind_get(enum store_kind id)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (kinds[i]->id == id)
 			return kinds[i];
 	}
 	return NULL;

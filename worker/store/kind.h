@@ -24,6 +24,7 @@
 
 #include "common/base.h"
 #include "common/err.h"
+#include "shm/store_table.h"
 #include "worker/arrow/schema.h"
 
 /* A longer key could not be asked for: it travels in the path of a request. */
@@ -77,10 +78,8 @@ struct store_shape {
 	int16_t seq;			/* always the last */
 };
 
-enum store_kind_id { STORE_ROLLOUT };
-
-struct store_kind {
-	uint8_t id;			/* enum store_kind_id */
+struct kind {
+	uint8_t id;			/* enum store_kind */
 	const char *name;		/* "rollout": registry, labels, logs */
 	const char *title;		/* "Rollout store", in error texts */
 	const char *collection;		/* "rollouts": in URLs */
@@ -88,7 +87,7 @@ struct store_kind {
 	const struct store_shape *shape;	/* NULL: each store has its own */
 };
 
-extern const struct store_kind store_kind_rollout;
+extern const struct kind kind_rollout;
 
 /* Of the rollout schema, in the order of contract 3.1.1. */
 #define ROLLOUT_COLUMNS(X) \
@@ -111,6 +110,8 @@ enum rollout_column {
 };
 
 /* By its name or its URL collection; NULL if there is none. */
-const struct store_kind *store_kind_find(struct slice);
+const struct kind *kind_find(struct slice);
+/* By its number; NULL if this version does not serve that kind. */
+const struct kind *kind_get(enum store_kind);
 
 #endif
