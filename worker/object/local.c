@@ -1,0 +1,552 @@
+#include "common/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fault.h"
+#include "common/uuid.h"
+#include "worker/object/temp.h"
+
+/* A file larger than this is cut down in steps before it is unlinked: giving
+ * back many blocks at once holds up the syncs of others. */
+#define CUT_ABOVE	(4u << 20)
+#define CUT_STEP	(1u << 20)
+
+#define TREE_DEPTH_MAX	16
+
+/* Who cleans leaves young temporary files alone: between its creation and its
+ * lock a file looks like a dead one. */
+#define TEMP_AGE_US	(60 * US_PER_SEC)
+
+static uint64_t
+modified_us(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * US_PER_SEC +
+	    (uint64_t)st->st_mtim.tv_nsec / NS_PER_US;
+}
+
+static struct object_dir *
+dir_new(int fd)
+{
+	struct object_dir *d = malloc(sizeof(*d));
+
+	if (d == NULL)
+		close(fd);
+	else
+		d->fd = fd;
+	return d;
+}
+
+struct err
+object_root_open(const char *path, struct object_dir **out)
+{
+	int base = AT_FDCWD, fd;
+	struct err e = OK;
+
+	if (strcmp(path, "") == 0)
+		return FAIL(BAD_INPUT, "empty data directory");
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		/* The names below "/" or the current directory, tidied: the
+		 * operator's "./a//b/" is a fine path, though no safe name. */
+		char tidy[OBJECT_NAME_MAX] = "";
+		const char *at = path;
+		size_t len = 0, n;
+
+		for (; *at != '\0'; at += n) {
+			at += strspn(at, "/");
+			n = strcspn(at, "/");
+			if (n == 0 || (n == 1 && at[0] == '.'))
+				continue;
+			if (len + n + 2 > sizeof(tidy))
+				return FAIL(BAD_INPUT, "data directory name too long");
+			if (len > 0)
+				tidy[len++] = '/';
+			memcpy(tidy + len, at, n);
+			len += n;
+			tidy[len] = '\0';
+		}
+		if (path[0] == '/')
+			base = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		e = temp_dir_open(base, tidy, true, &fd);
+		if (base >= 0)
+			close(base);
+	} else if (fd < 0) {
+		e = FAIL_OS(IO, "open data directory");
+	}
+	if (err_is(e))
+		return e;
+	*out = dir_new(fd);
+	return *out == NULL ? FAIL(NO_MEMORY, "directory handle") : OK;
+}
+
+struct err
+object_dir_open(struct object_dir *parent, const char *name, bool make,
+    struct object_dir **out)
+{
+	struct object_dir *d;
+	struct err e;
+	int fd;
+
+	e = temp_dir_open(parent->fd, name, make, &fd);
+	if (err_is(e))
+		return e;
+	d = dir_new(fd);
+	if (d == NULL)
+		return FAIL(NO_MEMORY, "directory handle");
+	*out = d;
+	return OK;
+}
+
+void
+object_dir_close(struct object_dir *d)
+{
+	close(d->fd);
+	free(d);
+}
+
+int
+object_dir_fd(const struct object_dir *d)
+{
+	return d->fd;
+}
+
+static struct err
+open_file(struct object_dir *d, const char *name, int *fd, struct stat *st)
+{
+	struct place p;
+	struct err e;
+
+	e = temp_place_open(d, name, false, &p);
+	if (err_is(e))
+		return e;
+	*fd = openat(p.fd, p.leaf, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (*fd < 0)
+		e = FAIL_OS(IO, "open object");
+	temp_place_close(&p);
+	if (err_is(e))
+		return e;
+	if (fstat(*fd, st) < 0)
+		e = FAIL_OS(IO, "stat object");
+	else if (!S_ISREG(st->st_mode))
+		e = FAIL(CORRUPT, "object is not a file");
+	if (err_is(e))
+		close(*fd);
+	return e;
+}
+
+struct err
+object_read_at(int fd, void *bytes, size_t len, uint64_t offset)
+{
+	char *at = bytes;
+	ssize_t n;
+
+	while (len > 0) {
+		n = pread(fd, at, len, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return FAIL_OS(IO, "read object");
+		if (n == 0)
+			return FAIL(CORRUPT, "object is shorter than it should be");
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return OK;
+}
+
+struct err
+object_get(struct object_dir *d, const char *name, size_t max_bytes,
+    struct arena *a, struct slice *out)
+{
+	struct stat st;
+	struct err e;
+	char *bytes;
+	size_t len;
+	int fd;
+
+	e = open_file(d, name, &fd, &st);
+	if (err_is(e))
+		return e;
+	len = (size_t)st.st_size;
+	if (len > max_bytes) {
+		e = FAIL(CORRUPT, "object is larger than it may be");
+		goto out;
+	}
+	bytes = arena_alloc(a, len);
+	if (bytes == NULL) {
+		e = FAIL(NO_MEMORY, "object");
+		goto out;
+	}
+	e = object_read_at(fd, bytes, len, 0);
+	if (!err_is(e))
+		*out = slice_make(bytes, len);
+out:
+	close(fd);
+	return e;
+}
+
+struct err
+object_entry_open(struct object_dir *d, const char *name, int *fd,
+    uint64_t *size_bytes)
+{
+	struct stat st;
+	struct err e;
+
+	e = open_file(d, name, fd, &st);
+	if (!err_is(e))
+		*size_bytes = (uint64_t)st.st_size;
+	return e;
+}
+
+struct err
+object_put_new(struct object_dir *d, const char *name, struct slice bytes)
+{
+	struct place p;
+	struct temp t;
+	struct err e = FAULT(object_put);
+
+	if (err_is(e))
+		return temp_injected(e, "put object");
+	e = temp_place_open(d, name, true, &p);
+	if (err_is(e))
+		return e;
+	e = temp_create(p.fd, &t);
+	if (err_is(e))
+		goto out;
+	e = temp_write(t.fd, bytes.ptr, bytes.len);
+	if (!err_is(e))
+		e = temp_publish(p.fd, &t, p.leaf);
+	temp_drop(p.fd, &t);
+out:
+	temp_place_close(&p);
+	return e;
+}
+
+struct err
+object_put_hint(struct object_dir *d, const char *name, struct slice bytes)
+{
+	struct place p;
+	struct temp t;
+	struct err e;
+
+	e = temp_place_open(d, name, true, &p);
+	if (err_is(e))
+		return e;
+	e = temp_create(p.fd, &t);
+	if (err_is(e))
+		goto out;
+	e = temp_write(t.fd, bytes.ptr, bytes.len);
+	if (!err_is(e)) {
+		if (renameat(p.fd, t.name, p.fd, p.leaf) < 0)
+			e = FAIL_OS(IO, "rename hint");
+		else
+			t.name[0] = '\0';
+	}
+	temp_drop(p.fd, &t);
+out:
+	temp_place_close(&p);
+	return e;
+}
+
+struct err
+object_exists(struct object_dir *d, const char *name)
+{
+	if (faccessat(d->fd, name, F_OK, 0) < 0)
+		return FAIL_OS(IO, "look for object");
+	return OK;
+}
+
+static struct err
+open_listing(struct object_dir *d, const char *prefix, DIR **out)
+{
+	struct err e = OK;
+	int fd;
+
+	/* A descriptor of its own: the position is shared by all that dup. */
+	if (*prefix == '\0') {
+		fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			e = FAIL_OS(IO, "open directory");
+	} else {
+		e = temp_dir_open(d->fd, prefix, false, &fd);
+	}
+	if (err_is(e))
+		return e;
+	*out = fdopendir(fd);
+	if (*out == NULL) {
+		e = FAIL_OS(IO, "list directory");
+		close(fd);
+	}
+	return e;
+}
+
+/* The next name but "." and ".."; NULL at the end, or with an error. */
+static struct dirent *
+next_name(DIR *dir, struct err *e)
+{
+	struct dirent *at;
+
+	do {
+		errno = 0;
+		at = readdir(dir);
+	} while (at != NULL && (strcmp(at->d_name, ".") == 0 ||
+	    strcmp(at->d_name, "..") == 0));
+	if (at == NULL && errno != 0)
+		*e = FAIL_OS(IO, "list directory");
+	return at;
+}
+
+struct err
+object_list(struct object_dir *d, const char *prefix, object_list_fn *fn,
+    void *ctx)
+{
+	struct object_info info;
+	struct dirent *at;
+	struct stat st;
+	struct err e;
+	DIR *dir;
+
+	e = open_listing(d, prefix, &dir);
+	if (err_is(e))
+		return e;
+	while ((at = next_name(dir, &e)) != NULL) {
+		if (temp_is_name(at->d_name))
+			continue;
+		if (fstatat(dirfd(dir), at->d_name, &st, 0) < 0) {
+			if (errno == ENOENT)
+				continue;	/* gone meanwhile */
+			e = FAIL_OS(IO, "stat object");
+			break;
+		}
+		info.name = slice_of(at->d_name);
+		info.size_bytes = (uint64_t)st.st_size;
+		info.modified_us = modified_us(&st);
+		info.is_dir = S_ISDIR(st.st_mode);
+		if (!fn(&info, ctx))
+			break;
+	}
+	closedir(dir);
+	return e;
+}
+
+/*
+ * Under a temporary name, so that nobody opens half a file; and not while it
+ * has another name, whose bytes these are as well.
+ */
+static void
+cut_down(int dir_fd, const char *leaf)
+{
+	struct temp t;
+	struct stat st;
+	off_t size;
+
+	if (fstatat(dir_fd, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_size <= CUT_ABOVE)
+		return;
+	if (err_is(temp_create(dir_fd, &t)))
+		return;
+	if (renameat(dir_fd, leaf, dir_fd, t.name) == 0) {
+		int fd = openat(dir_fd, t.name, O_WRONLY | O_CLOEXEC);
+
+		for (size = st.st_size; fd >= 0 && size > CUT_STEP; ) {
+			size -= CUT_STEP;
+			if (ftruncate(fd, size) < 0)
+				break;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	temp_drop(dir_fd, &t);
+}
+
+static struct err
+delete_file(int dir_fd, const char *leaf)
+{
+	cut_down(dir_fd, leaf);
+	if (unlinkat(dir_fd, leaf, 0) < 0 && errno != ENOENT)
+		return FAIL_OS(IO, "delete object");
+	return OK;
+}
+
+struct err
+object_delete(struct object_dir *d, const char *name)
+{
+	struct place p;
+	struct err e;
+
+	e = temp_place_open(d, name, false, &p);
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;
+	if (err_is(e))
+		return e;
+	e = delete_file(p.fd, p.leaf);
+	temp_place_close(&p);
+	return e;
+}
+
+struct err
+object_rename(struct object_dir *from_dir, const char *from,
+    struct object_dir *to_dir, const char *to)
+{
+	struct place a, b;
+	struct err e;
+
+	e = temp_place_open(from_dir, from, false, &a);
+	if (err_is(e))
+		return e;
+	e = temp_place_open(to_dir, to, true, &b);
+	if (err_is(e))
+		goto out;
+	if (renameat2(a.fd, a.leaf, b.fd, b.leaf, RENAME_NOREPLACE) < 0)
+		e = FAIL_OS(IO, "rename object");
+	else if (fsync(b.fd) < 0 || fsync(a.fd) < 0)
+		e = (struct err){ ERR_UNKNOWN, errno, "sync renamed object" };
+	temp_place_close(&b);
+out:
+	temp_place_close(&a);
+	return e;
+}
+
+/* Opens the directory for the walk; an ordinary file is deleted at once. */
+static struct err
+tree_enter(int dir_fd, const char *leaf, DIR **out)
+{
+	int fd = openat(dir_fd, leaf,
+	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	*out = NULL;
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+		return delete_file(dir_fd, leaf);
+	if (fd < 0)
+		return errno == ENOENT ? OK : FAIL_OS(IO, "open tree");
+	*out = fdopendir(fd);
+	if (*out == NULL) {
+		struct err e = FAIL_OS(IO, "list tree");
+
+		close(fd);
+		return e;
+	}
+	return OK;
+}
+
+struct err
+object_delete_tree(struct object_dir *d, const char *name)
+{
+	DIR *stack[TREE_DEPTH_MAX];
+	char names[TREE_DEPTH_MAX][NAME_MAX + 1];
+	struct dirent *at;
+	struct place p;
+	struct err e;
+	int depth = 0;
+
+	e = temp_place_open(d, name, false, &p);
+	if (err_is(e))
+		return e.kind == ERR_NOT_FOUND ? OK : e;
+	e = tree_enter(p.fd, p.leaf, &stack[0]);
+	if (!err_is(e) && stack[0] != NULL)
+		depth = 1;
+	while (depth > 0 && !err_is(e)) {
+		at = next_name(stack[depth - 1], &e);
+		if (at != NULL && depth == TREE_DEPTH_MAX) {
+			e = FAIL(CORRUPT, "tree is too deep to delete");
+		} else if (at != NULL) {
+			strcpy(names[depth], at->d_name);
+			e = tree_enter(dirfd(stack[depth - 1]), at->d_name,
+			    &stack[depth]);
+			if (!err_is(e) && stack[depth] != NULL)
+				depth++;
+		} else if (!err_is(e)) {
+			closedir(stack[--depth]);
+			if (unlinkat(depth == 0 ? p.fd : dirfd(stack[depth - 1]),
+			    depth == 0 ? p.leaf : names[depth], AT_REMOVEDIR) < 0 &&
+			    errno != ENOENT)
+				e = FAIL_OS(IO, "delete directory");
+		}
+	}
+	while (depth > 0)
+		closedir(stack[--depth]);
+	temp_place_close(&p);
+	return e;
+}
+
+struct err
+object_clean_temp(struct object_dir *d, const char *prefix, uint32_t *removed)
+{
+	uint64_t now_us = clock_wall_us();
+	struct dirent *at;
+	struct stat st;
+	struct err e;
+	DIR *dir;
+	int fd;
+
+	*removed = 0;
+	e = open_listing(d, prefix, &dir);
+	if (err_is(e))
+		return e;
+	while ((at = next_name(dir, &e)) != NULL) {
+		if (!temp_is_name(at->d_name))
+			continue;
+		fd = openat(dirfd(dir), at->d_name,
+		    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (fstat(fd, &st) == 0 &&
+		    modified_us(&st) + TEMP_AGE_US < now_us &&
+		    flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+		    unlinkat(dirfd(dir), at->d_name, 0) == 0)
+			(*removed)++;
+		close(fd);
+	}
+	closedir(dir);
+	return e;
+}
+
+struct err
+object_probe(struct object_dir *d)
+{
+	struct uuid u = uuid_random();
+	char text[UUID_TEXT_LEN + 1];
+	char name[OBJECT_TEMP_MAX];
+	struct err first, second;
+
+	uuid_to_text(&u, text);
+	snprintf(name, sizeof(name), ".tmp-probe-%s", text);
+	first = object_put_new(d, name, SLICE("first"));
+	if (err_is(first))
+		return first;
+	second = object_put_new(d, name, SLICE("second"));
+	first = object_delete(d, name);
+	if (second.kind == ERR_EXISTS)
+		return first;
+	if (err_is(second))
+		return second;
+	return FAIL(UNSUPPORTED, "the store does not honour put-if-absent");
+}
+
+bool
+object_on_network(const struct object_dir *d)
+{
+	/* NFS, SMB, SMB2, CIFS, Ceph, AFS, 9P, FUSE: statfs(2). */
+	static const uint32_t magics[] = { 0x6969, 0x517b, 0xfe534d42,
+	    0xff534d42, 0x00c36400, 0x5346414f, 0x01021997, 0x65735546 };
+	struct statfs fs;
+	size_t i;
+
+	if (fstatfs(d->fd, &fs) < 0)
+		return false;
+	for (i = 0; i < ARRAY_LEN(magics); i++) {
+		if ((uint32_t)fs.f_type == magics[i])
+			return true;
+	}
+	return false;
+}

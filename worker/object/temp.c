@@ -1,0 +1,221 @@
+#include "common/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fault.h"
+#include "common/uuid.h"
+#include "worker/object/temp.h"
+
+#define PREFIX ".tmp-"
+
+bool
+temp_is_name(const char *leaf)
+{
+	return strncmp(leaf, PREFIX, sizeof(PREFIX) - 1) == 0;
+}
+
+struct err
+temp_injected(struct err e, const char *what)
+{
+	if (e.os == 0)
+		return e;
+	errno = e.os;
+	return FAIL_OS(IO, what);
+}
+
+/* Relative, and no empty, "." or ".." component. */
+static bool
+name_is_safe(const char *name)
+{
+	const char *at = name;
+
+	if (strlen(name) >= OBJECT_NAME_MAX)
+		return false;
+	for (;;) {
+		size_t n = strcspn(at, "/");
+
+		if (n == 0 || (n == 1 && at[0] == '.') ||
+		    (n == 2 && at[0] == '.' && at[1] == '.'))
+			return false;
+		if (at[n] == '\0')
+			return true;
+		at += n + 1;
+	}
+}
+
+static struct err
+sync_dir_of(int fd, const char *parent)
+{
+	int dir = openat(fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err e = OK;
+
+	if (dir < 0)
+		return FAIL_OS(IO, "open parent directory");
+	if (fsync(dir) < 0)
+		e = FAIL_OS(IO, "sync parent directory");
+	close(dir);
+	return e;
+}
+
+/*
+ * Each component in turn. The parent is synced also when somebody else made
+ * the component meanwhile: he may not have come to that yet.
+ */
+static struct err
+make_dirs(int fd, const char *name)
+{
+	char path[OBJECT_NAME_MAX];
+	char parent[OBJECT_NAME_MAX] = ".";
+	size_t at = 0, n;
+	struct err e;
+
+	for (;;) {
+		n = strcspn(name + at, "/");
+		memcpy(path, name, at + n);
+		path[at + n] = '\0';
+		if (mkdirat(fd, path, 0777) < 0 && errno != EEXIST)
+			return FAIL_OS(IO, "make directory");
+		e = sync_dir_of(fd, parent);
+		if (err_is(e))
+			return e;
+		if (name[at + n] == '\0')
+			return OK;
+		memcpy(parent, path, at + n + 1);
+		at += n + 1;
+	}
+}
+
+struct err
+temp_dir_open(int fd, const char *name, bool make, int *out)
+{
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	struct err e;
+	int dir;
+
+	if (!name_is_safe(name))
+		return FAIL(CORRUPT, "object name leaves its directory");
+	dir = openat(fd, name, flags);
+	if (dir < 0 && errno == ENOENT && make) {
+		e = make_dirs(fd, name);
+		if (err_is(e))
+			return e;
+		dir = openat(fd, name, flags);
+	}
+	if (dir < 0)
+		return FAIL_OS(IO, "open directory");
+	*out = dir;
+	return OK;
+}
+
+struct err
+temp_place_open(struct object_dir *d, const char *name, bool make,
+    struct place *p)
+{
+	const char *slash = strrchr(name, '/');
+	char parent[OBJECT_NAME_MAX];
+	struct err e;
+
+	if (!name_is_safe(name))
+		return FAIL(CORRUPT, "object name leaves its directory");
+	if (slash == NULL) {
+		*p = (struct place){ d->fd, false, name };
+		return OK;
+	}
+	memcpy(parent, name, (size_t)(slash - name));
+	parent[slash - name] = '\0';
+	e = temp_dir_open(d->fd, parent, make, &p->fd);
+	if (err_is(e))
+		return e;
+	p->owned = true;
+	p->leaf = slash + 1;
+	return OK;
+}
+
+void
+temp_place_close(struct place *p)
+{
+	if (p->owned)
+		close(p->fd);
+}
+
+struct err
+temp_create(int dir_fd, struct temp *t)
+{
+	struct uuid u = uuid_random();
+	char text[UUID_TEXT_LEN + 1];
+
+	uuid_to_text(&u, text);
+	snprintf(t->name, sizeof(t->name), PREFIX "%d-%s", (int)getpid(), text);
+	t->fd = openat(dir_fd, t->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+	    0666);
+	if (t->fd < 0)
+		return FAIL_OS(IO, "create temporary file");
+	/* Nobody else knows the name, but whoever cleans; he waits for the
+	 * file to age before he tries the lock. */
+	if (flock(t->fd, LOCK_EX | LOCK_NB) < 0) {
+		struct err e = FAIL_OS(IO, "lock temporary file");
+
+		temp_drop(dir_fd, t);
+		return e;
+	}
+	return OK;
+}
+
+struct err
+temp_write(int fd, const void *bytes, size_t len)
+{
+	const char *at = bytes;
+	struct err e = FAULT(object_write);
+	ssize_t n;
+
+	if (err_is(e))
+		return temp_injected(e, "write object");
+	while (len > 0) {
+		n = write(fd, at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return FAIL_OS(IO, "write object");
+		at += n;
+		len -= (size_t)n;
+	}
+	return OK;
+}
+
+struct err
+temp_publish(int dir_fd, struct temp *t, const char *leaf)
+{
+	struct err e = FAULT(object_sync);
+
+	if (err_is(e))
+		return temp_injected(e, "sync object");
+	if (fsync(t->fd) < 0)
+		return FAIL_OS(IO, "sync object");
+	e = FAULT(object_link);
+	if (err_is(e))
+		return temp_injected(e, "link object");
+	if (linkat(dir_fd, t->name, dir_fd, leaf, 0) < 0)
+		return FAIL_OS(IO, "link object");
+	FAULT_HERE(object_linked);
+	unlinkat(dir_fd, t->name, 0);
+	t->name[0] = '\0';
+	e = FAULT(object_link_sync);
+	if (err_is(e) || fsync(dir_fd) < 0) {
+		return (struct err){ ERR_UNKNOWN, err_is(e) ? e.os : errno,
+		    "sync directory of object" };
+	}
+	return OK;
+}
+
+void
+temp_drop(int dir_fd, struct temp *t)
+{
+	if (t->name[0] != '\0')
+		unlinkat(dir_fd, t->name, 0);
+	close(t->fd);
+}

@@ -1,0 +1,58 @@
+#ifndef MEMWALD_OBJECT_TEMP_H
+#define MEMWALD_OBJECT_TEMP_H
+
+/*
+ * temp - the one way in which a file gets its final name; inside object/ only.
+ *
+ * A place is the directory that a name lies in, open, and the name's last
+ * component. A temp is a file in such a place that nobody else sees yet.
+ *
+ * Publish: sync the file, link it to its final name, unlink the temporary one,
+ * sync the directory. link(2) and not rename, since it refuses a name that is
+ * taken. The order is that of field fault A.8; a directory that had to be made
+ * was synced into its parent before.
+ *
+ * Death:	local.h.
+ * Errors:	UNKNOWN: linked, but the directory could not be synced.
+ */
+
+#include "common/err.h"
+#include "worker/object/local.h"
+
+struct object_dir {
+	int fd;
+};
+
+struct place {
+	int fd;
+	bool owned;			/* else it is the handle's */
+	const char *leaf;		/* in the name that was given */
+};
+
+struct temp {
+	int fd;
+	char name[OBJECT_TEMP_MAX];
+};
+
+/* CORRUPT for a name that would leave the directory: names of files also come
+ * out of manifests that others wrote. */
+struct err temp_place_open(struct object_dir *, const char *name, bool make,
+    struct place *) MUST_CHECK;
+void temp_place_close(struct place *);
+/* Opens a directory below; makes and syncs it and its parents. */
+struct err temp_dir_open(int fd, const char *name, bool make, int *out)
+    MUST_CHECK;
+
+struct err temp_create(int dir_fd, struct temp *) MUST_CHECK;
+struct err temp_write(int fd, const void *, size_t) MUST_CHECK;
+/* The descriptor stays open in any case; the temporary name is gone on OK and
+ * on UNKNOWN. */
+struct err temp_publish(int dir_fd, struct temp *, const char *leaf) MUST_CHECK;
+/* Closes, and unlinks the temporary name if it is there. */
+void temp_drop(int dir_fd, struct temp *);
+bool temp_is_name(const char *leaf);
+
+/* What a fault point injects, with the kind that its errno stands for. */
+struct err temp_injected(struct err, const char *what);
+
+#endif
