@@ -162,16 +162,16 @@ class Tidy(unittest.TestCase):
             r"FAULT(_HERE)?\(%s\)" % p, code)), "nobody stops at it")
 
     def test_every_option_is_read_and_documented(self):
-        rows = re.findall(r"^OPTION\(\s*\w+,\s*(\w+)", text_of(
-            "common/config.def"), re.M)
+        rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|TEXT\()[,\s]*(\w+),\s*'
+                          r'"([\w-]+)"', text_of("common/config.def"), re.M)
         self.assertTrue(rows)
         code = "\n".join(text_of(p) for p in tracked("*.c")
                          if not p.startswith(("tests/", "common/config")))
-        readme = text_of("README.md")
-        self.none((r for r in rows if not re.search(
-            r"(->|\.)%s\b" % r, code)), "nobody reads this option")
-        self.none((r for r in rows if "--" + r.replace("_", "-")
-                   not in readme), "README.md does not name this option")
+        manual = text_of("ops/memwald.8").replace("\\-", "-")
+        self.none((name for name, _ in rows if not re.search(
+            r"(->|\.)%s\b" % name, code)), "nobody reads this option")
+        self.none((flag for _, flag in rows if "--" + flag + " "
+                   not in manual), "not in the manual: make man")
 
     def test_shell_scripts(self):
         self.assertTrue(shutil.which("shellcheck"), "shellcheck is missing")

@@ -67,14 +67,13 @@ class Client:
             self.conn = None
 
     def request(self, method, path, body=None, headers=None):
-        """One request, one Reply. A dict or list is sent as JSON."""
+        """One request, one Reply. A dict or list is sent as JSON, a generator
+        of bytes chunk by chunk."""
         headers = dict(headers or {})
-        if body is not None and not isinstance(body, (bytes, str)):
-            body = json.dumps(body)
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
-        if isinstance(body, str):
-            body = body.encode()
         if self.conn is None:
             self.conn = http.client.HTTPConnection(
                 "127.0.0.1", self.port, timeout=self.timeout)

@@ -134,7 +134,7 @@ class Server:
             "--workers=%d" % self.workers_wanted,
             "--instance-id=%s" % self.instance_id,
             "--admin-socket=%s" % self.socket,
-            "--worker-header"]
+            "--worker-header=on"]
         if self.loop:
             line.append("--loop=%s" % self.loop)
         return line + self.args
