@@ -44,6 +44,7 @@ struct op {
 	void *bytes;		/* loop_recv_pooled: its buffer, see there */
 	size_t len;
 	uint64_t offset;
+	uint32_t written;	/* of a file write, so far */
 	int32_t fd;
 	int32_t res;
 	uint8_t kind;		/* enum op_kind */

@@ -29,8 +29,8 @@ void pool_destroy(struct pool *);
 
 bool pool_submit(struct pool *, struct op *, int32_t (*run)(struct op *))
     MUST_CHECK;
-/* Before all others and not counted against the bound, for callers that have
- * a bound of their own: one commit a shard. */
+/* Before those of pool_submit and without a bound, for callers that have one
+ * of their own: one commit a shard. */
 void pool_submit_first(struct pool *, struct op *, int32_t (*run)(struct op *));
 /* Queued or running: for metrics. */
 uint32_t pool_pending(struct pool *);

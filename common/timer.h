@@ -35,6 +35,8 @@ struct timer {
 
 struct timers {
 	struct timer *first;		/* earliest deadline, or NULL */
+	uint64_t firing_ns;		/* inside timers_fire: its now */
+	bool firing;
 };
 
 void timers_init(struct timers *);
