@@ -15,8 +15,7 @@
 struct base64 {			/* zero it to begin */
 	uint32_t bits;		/* of the characters of an unfinished group */
 	uint8_t have;		/* characters of it, 0 to 3, padding counted */
-	uint8_t pad;		/* "=" seen; 2 at most, and then the end */
-	bool bad;
+	bool padded;		/* "=" seen: only one more may follow */
 };
 
 /* Bytes that decoding n characters makes at most, whatever went before. */
