@@ -41,6 +41,9 @@
 /* Rounds n up to a multiple of a power of two. */
 #define ROUND_UP(n, to)	(((n) + ((to) - 1)) & ~((uint64_t)(to) - 1))
 
+#ifdef __cplusplus
+extern "C"
+#endif
 NORETURN void panic_must(const char *file, int line, const char *what);
 
 /* A broken promise of our own: on in production, may hold a call. */
