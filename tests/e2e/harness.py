@@ -80,6 +80,12 @@ def alive(pid):
         return False
 
 
+def locks_held(status):
+    """What a status page says is held now, guards apart: text for each."""
+    return ["%s by %s" % (lock["name"], lock["holder"])
+            for lock in status["locks"] if lock["holder"] is not None]
+
+
 class Server:
     def __init__(self, workers=2, args=(), env=None, data_dir=None,
                  faults="", clock_speed=0, build=None, loop=None, port=None,

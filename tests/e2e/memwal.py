@@ -1,0 +1,123 @@
+"""
+memwal - what lies under _mem_wal/ of a store, read from the files alone.
+
+A reader of its own (a protobuf is a list of numbered fields), so that a test
+sees what another engine would see and not what memwald says about itself.
+Names and fields by lance-format 7: binary digits of a position or version are
+reversed, the newest manifest is the one with the highest version.
+"""
+
+import os
+import uuid
+
+
+def shard_uuid(ordinal):
+    """The shard of a writer: UUIDv5 of its name, or of "default"."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, ordinal))
+
+
+def ordinal(instance_id, slot):
+    return instance_id if slot == 0 else "%s#%d" % (instance_id, slot)
+
+
+def fields(data):
+    """(number, value) of each field of a protobuf message; bytes stay."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        kind = key & 7
+        if kind == 0:
+            value = varint()
+        elif kind == 2:
+            size = varint()
+            value, at = data[at:at + size], at + size
+            if len(value) != size:
+                raise ValueError("cut in field %d" % (key >> 3))
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+            value, at = data[at:at + size], at + size
+        else:
+            raise ValueError("wire type %d" % kind)
+        yield key >> 3, value
+
+
+def reversed_binary(name):
+    """The number that 64 reversed binary digits stand for."""
+    if len(name) != 64 or set(name) - {"0", "1"}:
+        raise ValueError("not 64 binary digits: %s" % name)
+    return int(name[::-1], 2)
+
+
+class Shard:
+    """The newest manifest of one shard."""
+
+    def __init__(self, path):
+        self.path = path
+        self.uuid = os.path.basename(path)
+        self.versions = sorted(
+            reversed_binary(n[:-len(".binpb")])
+            for n in os.listdir(os.path.join(path, "manifest"))
+            if n.endswith(".binpb"))
+        newest = "{:064b}".format(self.versions[-1])[::-1]
+        with open(os.path.join(path, "manifest", newest + ".binpb"),
+                  "rb") as f:
+            self.message = list(fields(f.read()))
+        one = dict(self.message)
+        self.version = one.get(1, 0)
+        self.epoch = one.get(2, 0)
+        self.replay_after = one.get(3, 0)
+        self.current_generation = one.get(6, 0)
+        self.spec_id = one.get(10, 0)
+        self.shard_id = str(uuid.UUID(bytes=dict(fields(one[11]))[1]))
+        self.writer = one.get(1000)
+        self.generations = {}		# number: directory
+        for number, value in self.message:
+            if number == 8:
+                entry = dict(fields(value))
+                self.generations[entry[1]] = entry[2].decode()
+
+    def wal_positions(self):
+        folder = os.path.join(self.path, "wal")
+        if not os.path.isdir(folder):
+            return []
+        return sorted(reversed_binary(n[:-len(".arrow")])
+                      for n in os.listdir(folder) if n.endswith(".arrow"))
+
+    def wal_path(self, position):
+        return os.path.join(self.path, "wal", "{:064b}".format(
+            position)[::-1] + ".arrow")
+
+
+def shards(store_dir):
+    """{shard uuid: Shard}"""
+    folder = os.path.join(store_dir, "_mem_wal")
+    if not os.path.isdir(folder):
+        return {}
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        manifests = os.path.join(folder, name, "manifest")
+        if os.path.isdir(manifests) and os.listdir(manifests):
+            found[name] = Shard(os.path.join(folder, name))
+    return found
+
+
+def pending(store_dir):
+    """{shard uuid: how many generations wait for a fold}"""
+    return {u: len(s.generations) for u, s in shards(store_dir).items()}
+
+
+def generations_made(store_dir):
+    return sum(max(s.current_generation - 1, 0)
+               for s in shards(store_dir).values())
