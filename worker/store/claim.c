@@ -1,0 +1,115 @@
+#include "common/base.h"
+
+#include "common/fault.h"
+#include "common/log.h"
+#include "worker/store/claim.h"
+
+#define CLAIM_BYTES_MAX	(64u << 20)
+
+/* Step 1's edit: nobody else holds this epoch when the put succeeds. */
+static struct err
+raise_epoch(struct shard_manifest *m, struct arena *arena, bool *stands,
+    void *ctx)
+{
+	(void)arena;
+	(void)ctx;
+	*stands = false;
+	m->epoch++;
+	return OK;
+}
+
+/* Step 4: the end of the last data entry below the sentinel. */
+static struct err
+read_tail(struct object_dir *dir, const struct uuid *shard,
+    uint64_t replay_after, uint64_t sentinel, struct arena *arena,
+    struct wal_end *closes, uint64_t *sequence)
+{
+	struct wal_found_end found;
+	struct wal_list list;
+	struct err e;
+	uint32_t i;
+
+	*closes = (struct wal_end){ 0, 0 };
+	*sequence = 0;
+	e = wal_list_read(dir, shard, replay_after, arena, &list);
+	if (err_is(e))
+		return e;
+	for (i = list.count; i-- > 0;) {
+		const struct wal_span *s = &list.spans[i];
+
+		if (s->sentinel)
+			continue;
+		/* Behind our sentinel: somebody claimed after us. */
+		if (s->position > sentinel)
+			return FAIL(FENCED, "shard was claimed by another");
+		e = wal_find_end(dir, shard, s, &found);
+		if (err_is(e))
+			return e;
+		if (found.torn)
+			log_warn("stepped over a torn commit, which was never "
+			    "acknowledged position=%llu end=%llu",
+			    (unsigned long long)s->position,
+			    (unsigned long long)found.end);
+		if (closes->position == 0)
+			*closes = (struct wal_end){ s->position, found.end };
+		*sequence = MAX(*sequence, found.sequence);
+		/* Sequences rise within a shard: the newest tells. */
+		if (found.sequence != 0)
+			break;
+	}
+	return OK;
+}
+
+struct err
+claim_shard(struct object_dir *dir, const struct uuid *shard,
+    const struct arrow_schema *schema, struct claim *out)
+{
+	struct shard_manifest mine, now;
+	struct wal_start start = { .size_bytes = WAL_ENTRY_MIN };
+	struct arena arena;
+	uint64_t sentinel;
+	struct claim c;
+	struct err e;
+
+	arena_init(&arena, CLAIM_BYTES_MAX);
+	e = FAULT(claim_epoch);
+	if (!err_is(e))
+		e = shard_manifest_change(dir, shard, raise_epoch, NULL,
+		    &arena, &mine);
+	if (!err_is(e))
+		e = FAULT(claim_sentinel);
+	if (err_is(e))
+		goto out;
+	sentinel = mine.replay_after + 1;
+	e = wal_put_sentinel(dir, shard, mine.epoch, &sentinel);
+	if (!err_is(e))
+		e = shard_manifest_load(dir, shard, &arena, &now);
+	if (err_is(e))
+		goto out;
+	if (now.epoch != mine.epoch || now.replay_after >= sentinel) {
+		e = FAIL(FENCED, "shard was claimed by another");
+		goto out;
+	}
+	e = read_tail(dir, shard, now.replay_after, sentinel, &arena,
+	    &start.closes, &c.sequence);
+	if (!err_is(e))
+		e = FAULT(claim_entry);
+	if (err_is(e))
+		goto out;
+	start.position = sentinel + 1;
+	start.epoch = mine.epoch;
+	e = wal_entry_start(dir, shard, schema, &start, &c.entry);
+	if (err_is(e))
+		goto out;
+	c.manifest = now;
+	c.manifest.generations = NULL;	/* they lie in our arena */
+	*out = c;
+out:
+	if (err_is(e)) {
+		log_err(LOG_DEBUG, e, "claim failed");
+		if (e.kind == ERR_CORRUPT || e.kind == ERR_UNSUPPORTED)
+			e.what = "claim a shard";
+	}
+	arena_free(&arena);
+	return e;
+}

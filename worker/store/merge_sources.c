@@ -1,0 +1,356 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/arena.h"
+#include "worker/store/merge_sources.h"
+#include "worker/store/row.h"
+
+/*
+ * A cursor stands on its next key. The heap orders cursors by key; all that
+ * stand on the smallest are taken off together, compared, moved on and put
+ * back.
+ */
+
+#define SCRATCH_MAX	(2048ull << 20)	/* two rows; a row may be 1 GiB */
+#define KEPT_BATCHES	64u		/* of tails, for merge_read */
+#define KEPT_BYTES	(32u << 20)
+
+struct cursor {
+	struct slice key;
+	const struct source *source;	/* or: */
+	const struct tail_sorted *tail;
+	uint64_t at, count;		/* position in the keys */
+};
+
+struct kept {			/* a batch of a tail, read */
+	const struct tail_batch *from;	/* NULL: free */
+	struct batch batch;
+	struct arena arena;
+};
+
+struct merge {
+	const struct store_shape *shape;
+	uint32_t cursor_count, cursor_max;
+	struct cursor *cursors;
+	uint32_t heap_count;
+	uint32_t *heap;			/* cursor numbers */
+	uint32_t same_count;
+	uint32_t *same;			/* those on one key */
+	bool started;
+	struct arena scratch;		/* sequences and comparisons */
+	struct arena row_arena;		/* what merge_read handed out */
+	struct batch row_batch;
+	struct kept kept[KEPT_BATCHES];
+	size_t kept_bytes;
+};
+
+struct err
+merge_new(const struct store_shape *shape, uint32_t sources_max,
+    struct merge **out)
+{
+	struct merge *m = calloc(1, sizeof(*m));
+	uint32_t n = MAX(sources_max, 1u);
+	uint32_t i;
+
+	if (m == NULL)
+		return FAIL(NO_MEMORY, "merge sources");
+	m->shape = shape;
+	m->cursor_max = n;
+	m->cursors = calloc(n, sizeof(*m->cursors));
+	m->heap = calloc(n, sizeof(*m->heap));
+	m->same = calloc(n, sizeof(*m->same));
+	arena_init(&m->scratch, SCRATCH_MAX);
+	arena_init(&m->row_arena, SCRATCH_MAX);
+	for (i = 0; i < KEPT_BATCHES; i++)
+		arena_init(&m->kept[i].arena, SCRATCH_MAX);
+	if (m->cursors == NULL || m->heap == NULL || m->same == NULL) {
+		merge_free(m);
+		return FAIL(NO_MEMORY, "merge sources");
+	}
+	*out = m;
+	return OK;
+}
+
+void
+merge_free(struct merge *m)
+{
+	uint32_t i;
+
+	if (m == NULL)
+		return;
+	for (i = 0; i < KEPT_BATCHES; i++)
+		arena_free(&m->kept[i].arena);
+	arena_free(&m->scratch);
+	arena_free(&m->row_arena);
+	free(m->same);
+	free(m->heap);
+	free(m->cursors);
+	free(m);
+}
+
+void
+merge_add_source(struct merge *m, const struct source *s)
+{
+	MUST(!m->started && m->cursor_count < m->cursor_max);
+	m->cursors[m->cursor_count++] = (struct cursor){
+		.source = s, .count = key_index_count(s->index),
+	};
+}
+
+void
+merge_add_tail(struct merge *m, const struct tail_sorted *t)
+{
+	MUST(!m->started && m->cursor_count < m->cursor_max);
+	m->cursors[m->cursor_count++] = (struct cursor){
+		.tail = t, .count = t->count,
+	};
+}
+
+/* To the next row that is not deleted; false at the end. */
+static bool
+settle(struct cursor *c)
+{
+	for (; c->at < c->count; c->at++) {
+		if (c->tail != NULL) {
+			c->key = c->tail->rows[c->at].key;
+			return true;
+		}
+		if (!fragment_is_deleted(c->source->fragment,
+		    key_index_row(c->source->index, c->at))) {
+			c->key = key_index_key(c->source->index, c->at);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+before(const struct merge *m, uint32_t a, uint32_t b)
+{
+	return slice_cmp(m->cursors[a].key, m->cursors[b].key) < 0;
+}
+
+static void
+heap_push(struct merge *m, uint32_t cursor)
+{
+	uint32_t i = m->heap_count++;
+
+	while (i > 0 && before(m, cursor, m->heap[(i - 1) / 2])) {
+		m->heap[i] = m->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	m->heap[i] = cursor;
+}
+
+static uint32_t
+heap_pop(struct merge *m)
+{
+	uint32_t top = m->heap[0], last = m->heap[--m->heap_count], i = 0;
+
+	for (;;) {
+		uint32_t child = 2 * i + 1;
+
+		if (child >= m->heap_count)
+			break;
+		if (child + 1 < m->heap_count &&
+		    before(m, m->heap[child + 1], m->heap[child]))
+			child++;
+		if (!before(m, m->heap[child], last))
+			break;
+		m->heap[i] = m->heap[child];
+		i = child;
+	}
+	m->heap[i] = last;
+	return top;
+}
+
+static struct merge_row
+row_of(const struct cursor *c)
+{
+	struct merge_row r = { .key = c->key };
+
+	if (c->tail != NULL) {
+		r.batch = c->tail->rows[c->at].batch;
+		r.row = c->tail->rows[c->at].row;
+	} else {
+		r.source = c->source;
+		r.row = key_index_row(c->source->index, c->at);
+	}
+	return r;
+}
+
+static struct err
+sequence_of(const struct merge_row *r, struct arena *arena, int64_t *sequence)
+{
+	if (r->batch != NULL) {
+		*sequence = r->batch->sequence;
+		return OK;
+	}
+	return source_sequence(r->source, r->row, arena, sequence);
+}
+
+static struct err
+read_row(const struct store_shape *shape, const struct merge_row *r,
+    struct arena *arena, struct batch *batch, uint64_t *at)
+{
+	if (r->batch != NULL) {
+		*at = r->row;
+		return tail_read(r->batch, shape, arena, batch);
+	}
+	*at = 0;
+	return source_read(r->source, (struct span){ r->row, 1 }, arena, batch);
+}
+
+struct err
+merge_compare(const struct store_shape *shape, const struct merge_row *a,
+    const struct merge_row *b, struct arena *arena, int *order)
+{
+	struct batch rows_a, rows_b;
+	int64_t seq_a, seq_b;
+	uint64_t at_a, at_b;
+	struct err e;
+
+	if (a->source == b->source && a->batch == b->batch) {
+		*order = a->row > b->row ? 1 : -1;
+		return OK;
+	}
+	e = sequence_of(a, arena, &seq_a);
+	if (!err_is(e))
+		e = sequence_of(b, arena, &seq_b);
+	if (err_is(e))
+		return e;
+	*order = (seq_a > seq_b) - (seq_a < seq_b);
+	if (*order != 0)
+		return OK;
+	e = read_row(shape, a, arena, &rows_a, &at_a);
+	if (!err_is(e))
+		e = read_row(shape, b, arena, &rows_b, &at_b);
+	if (!err_is(e))
+		*order = row_compare(&rows_a, at_a, &rows_b, at_b,
+		    shape->created_at);
+	return e;
+}
+
+/* The last row of this key in the cursor's source, and past them. */
+static struct merge_row
+take_last(struct cursor *c)
+{
+	struct slice key = c->key;
+	struct merge_row last;
+
+	do {
+		last = row_of(c);
+		c->at++;
+	} while (settle(c) && slice_eq(c->key, key));
+	return last;
+}
+
+static void
+take_same(struct merge *m)
+{
+	struct slice key;
+
+	m->same_count = 0;
+	m->same[m->same_count++] = heap_pop(m);
+	key = m->cursors[m->same[0]].key;
+	while (m->heap_count > 0 &&
+	    slice_eq(m->cursors[m->heap[0]].key, key))
+		m->same[m->same_count++] = heap_pop(m);
+}
+
+struct err
+merge_next(struct merge *m, struct merge_row *winner, bool *found)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	if (!m->started) {
+		m->started = true;
+		for (i = 0; i < m->cursor_count; i++) {
+			if (settle(&m->cursors[i]))
+				heap_push(m, i);
+		}
+	}
+	*found = m->heap_count > 0;
+	if (!*found)
+		return OK;
+	take_same(m);
+	for (i = 0; i < m->same_count; i++) {
+		struct cursor *c = &m->cursors[m->same[i]];
+		struct merge_row r = take_last(c);
+		int order = 1;
+
+		if (i > 0 && !err_is(e)) {
+			arena_reset(&m->scratch);
+			e = merge_compare(m->shape, &r, winner, &m->scratch,
+			    &order);
+		}
+		if (order > 0)
+			*winner = r;
+		if (c->at < c->count)
+			heap_push(m, m->same[i]);
+	}
+	return e;
+}
+
+static struct kept *
+kept_slot(struct merge *m, const struct tail_batch *b)
+{
+	return &m->kept[((uintptr_t)b >> 5) % KEPT_BATCHES];
+}
+
+/* Gives back what is kept when it is too much; one large batch may be. */
+static void
+make_room(struct merge *m, const struct tail_batch *b)
+{
+	uint32_t i;
+
+	if (m->kept_bytes + b->bytes <= KEPT_BYTES)
+		return;
+	for (i = 0; i < KEPT_BATCHES; i++) {
+		arena_free(&m->kept[i].arena);
+		m->kept[i].from = NULL;
+	}
+	m->kept_bytes = 0;
+}
+
+static struct err
+read_tail_row(struct merge *m, const struct merge_row *r,
+    const struct batch **batch, uint64_t *at)
+{
+	struct kept *k = kept_slot(m, r->batch);
+	struct err e = OK;
+
+	if (k->from != r->batch) {
+		if (k->from != NULL)
+			m->kept_bytes -= k->from->bytes;
+		k->from = NULL;
+		arena_reset(&k->arena);
+		make_room(m, r->batch);
+		e = tail_read(r->batch, m->shape, &k->arena, &k->batch);
+		if (err_is(e))
+			return e;
+		k->from = r->batch;
+		m->kept_bytes += r->batch->bytes;
+	}
+	*batch = &k->batch;
+	*at = r->row;
+	return OK;
+}
+
+struct err
+merge_read(struct merge *m, const struct merge_row *r,
+    const struct batch **batch, uint64_t *at)
+{
+	struct err e;
+
+	if (r->batch != NULL)
+		return read_tail_row(m, r, batch, at);
+	arena_reset(&m->row_arena);
+	e = source_read(r->source, (struct span){ r->row, 1 }, &m->row_arena,
+	    &m->row_batch);
+	*batch = &m->row_batch;
+	*at = 0;
+	return e;
+}

@@ -1,0 +1,586 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/arena.h"
+#include "common/hash.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "shm/metric.h"
+#include "worker/arrow/ipc.h"
+#include "worker/store/tail.h"
+#include "worker/store/wal.h"
+
+/*
+ * Entries are a list, oldest first; each owns its batches and the copies of
+ * its keys. The table maps a key to its newest row by open addressing: slots
+ * hold the row's number in its entry's rows. It is rebuilt when it grows and
+ * when entries are trimmed.
+ */
+
+#define TABLE_MIN	64u
+
+struct key_row {
+	const char *key;
+	uint32_t key_len;
+	uint32_t hash;
+	uint32_t batch;			/* in the entry's batches */
+	uint32_t row;
+};
+
+struct tail_entry {
+	struct list link;		/* tail->entries */
+	_Atomic uint32_t refs;
+	uint64_t position;
+	int fd;
+	bool ours;
+	uint64_t offset;		/* followed up to here */
+	uint32_t batch_count, batch_room;
+	struct tail_batch **batches;	/* each its own, since rows point there */
+	uint32_t row_count, row_room;
+	struct key_row *rows;
+	struct arena keys;
+};
+
+struct slot {
+	struct tail_entry *entry;	/* NULL: free */
+	uint32_t row;
+	uint32_t hash;
+};
+
+struct tail {
+	const struct store_shape *shape;
+	struct uuid shard;
+	struct list entries;
+	uint64_t position;		/* of the entry that is followed; 0 */
+	uint64_t used, room;		/* of the table; room a power of two */
+	struct slot *table;
+	uint64_t row_count;
+};
+
+struct err
+tail_new(const struct store_shape *shape, const struct uuid *shard,
+    struct tail **out)
+{
+	struct tail *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	t->shape = shape;
+	t->shard = *shard;
+	list_init(&t->entries);
+	*out = t;
+	return OK;
+}
+
+static void
+entry_drop(struct tail_entry *e)
+{
+	uint32_t i;
+
+	if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (i = 0; i < e->batch_count; i++)
+		free(e->batches[i]);
+	free(e->batches);
+	free(e->rows);
+	arena_free(&e->keys);
+	if (e->fd >= 0)
+		close(e->fd);
+	free(e);
+}
+
+void
+tail_free(struct tail *t)
+{
+	struct list *l;
+
+	if (t == NULL)
+		return;
+	while ((l = list_pop(&t->entries)) != NULL)
+		entry_drop(CONTAINER_OF(l, struct tail_entry, link));
+	free(t->table);
+	free(t);
+}
+
+const struct uuid *
+tail_shard(const struct tail *t)
+{
+	return &t->shard;
+}
+
+static struct tail_entry *
+newest_entry(const struct tail *t)
+{
+	return list_empty(&t->entries) ? NULL :
+	    CONTAINER_OF(t->entries.prev, struct tail_entry, link);
+}
+
+static struct slice
+row_key(const struct key_row *r)
+{
+	return slice_make(r->key, r->key_len);
+}
+
+/* The slot of a key, or the free one where it would go. */
+static struct slot *
+find_slot(const struct tail *t, struct slice key, uint32_t hash)
+{
+	uint64_t i = hash & (t->room - 1);
+
+	for (;; i = (i + 1) & (t->room - 1)) {
+		struct slot *s = &t->table[i];
+
+		if (s->entry == NULL || (s->hash == hash &&
+		    slice_eq(row_key(&s->entry->rows[s->row]), key)))
+			return s;
+	}
+}
+
+/* Later rows of a shard are newer: sequences rise with the commits. */
+static void
+put_row(struct tail *t, struct tail_entry *e, uint32_t row)
+{
+	const struct key_row *r = &e->rows[row];
+	struct slot *s = find_slot(t, row_key(r), r->hash);
+
+	if (s->entry == NULL)
+		t->used++;
+	*s = (struct slot){ e, row, r->hash };
+}
+
+/* A table for at least so many keys, filled from the entries. */
+static struct err
+rebuild(struct tail *t, uint64_t keys)
+{
+	uint64_t room = TABLE_MIN;
+	struct slot *table;
+	struct list *l;
+	uint32_t i;
+
+	while (room < keys * 2)
+		room *= 2;
+	table = calloc(room, sizeof(*table));
+	if (table == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	free(t->table);
+	t->table = table;
+	t->room = room;
+	t->used = 0;
+	LIST_FOREACH(l, &t->entries) {
+		struct tail_entry *e =
+		    CONTAINER_OF(l, struct tail_entry, link);
+
+		for (i = 0; i < e->row_count; i++)
+			put_row(t, e, i);
+	}
+	return OK;
+}
+
+static struct err
+open_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
+    struct tail_entry **out)
+{
+	struct tail_entry *e = calloc(1, sizeof(*e));
+	char path[WAL_PATH_MAX];
+	uint64_t size;
+	struct err err;
+
+	if (e == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	wal_path(&t->shard, span->position, path);
+	err = object_entry_open(dir, path, &e->fd, &size);
+	if (err_is(err)) {
+		free(e);
+		return err;
+	}
+	atomic_init(&e->refs, 1);
+	arena_init(&e->keys, SIZE_MAX);
+	list_init(&e->link);
+	e->position = span->position;
+	e->ours = span->ours;
+	e->offset = span->head_bytes;
+	list_append(&t->entries, &e->link);
+	*out = e;
+	return OK;
+}
+
+/* Doubles an array of the entry when it is full. */
+static bool
+make_room(void **array, uint32_t count, uint32_t *room, size_t each)
+{
+	uint32_t more = MAX(*room * 2, 16u);
+	void *p;
+
+	if (count < *room)
+		return true;
+	p = realloc(*array, more * each);
+	if (p == NULL)
+		return false;
+	*array = p;
+	*room = more;
+	return true;
+}
+
+static bool
+add_key(struct tail_entry *e, struct slice key, uint32_t batch, uint32_t row)
+{
+	char *copy = arena_copy(&e->keys, key);
+
+	if (copy == NULL || !make_room((void **)&e->rows, e->row_count,
+	    &e->row_room, sizeof(*e->rows)))
+		return false;
+	e->rows[e->row_count++] = (struct key_row){
+		.key = copy, .key_len = (uint32_t)key.len,
+		.hash = (uint32_t)hash_bytes(key.ptr, key.len),
+		.batch = batch, .row = row,
+	};
+	return true;
+}
+
+static struct err
+add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
+    uint64_t base, struct arena *arena)
+{
+	const struct array *keys;
+	struct tail_batch *b;
+	struct batch batch;
+	struct err err;
+	uint64_t i;
+
+	err = ipc_batch_read(&from->message, &t->shape->schema, arena, &batch);
+	if (err_is(err))
+		return err;
+	b = malloc(sizeof(*b));
+	if (b == NULL || !make_room((void **)&e->batches, e->batch_count,
+	    &e->batch_room, sizeof(struct tail_batch *))) {
+		free(b);
+		return FAIL(NO_MEMORY, "follow a shard");
+	}
+	*b = (struct tail_batch){
+		.entry = e, .offset = base + from->offset,
+		.bytes = (uint32_t)from->bytes,
+		.row_count = (uint32_t)batch.row_count,
+		.sequence = (int64_t)from->sequence,
+	};
+	e->batches[e->batch_count++] = b;
+	keys = &batch.columns[t->shape->key];
+	for (i = 0; i < batch.row_count; i++) {
+		if (!add_key(e, array_slice(keys, i), e->batch_count - 1,
+		    (uint32_t)i))
+			return FAIL(NO_MEMORY, "follow a shard");
+		if (t->row_count++ * 2 >= t->room) {
+			err = rebuild(t, t->row_count * 2);
+			if (err_is(err))
+				return err;
+		} else {
+			put_row(t, e, e->row_count - 1);
+		}
+	}
+	return OK;
+}
+
+/* A batch that fails its check below an end that was published: its rows are
+ * lost, the rest is served. */
+static void
+report_corrupt(const struct tail *t, const struct tail_entry *e,
+    uint64_t offset, uint64_t bytes)
+{
+	char shard[UUID_TEXT_LEN + 1];
+
+	uuid_to_text(&t->shard, shard);
+	shm_metric_add(METRIC_memwald_wal_corrupt_batches_total, 0, 1);
+	log_error("wal batch is damaged, its rows are lost, the rest is "
+	    "served; check the disk and restore the file from a copy "
+	    "shard=%s position=%llu offset=%llu bytes=%llu", shard,
+	    (unsigned long long)e->position, (unsigned long long)offset,
+	    (unsigned long long)bytes);
+}
+
+static struct err
+scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes)
+{
+	struct wal_batch batch;
+	struct wal_scan scan;
+	enum wal_found what;
+	struct arena arena;
+	struct err err = OK;
+
+	arena_init(&arena, SIZE_MAX);
+	wal_scan_init(&scan, bytes, e->ours, 0);
+	wal_scan_set_end(&scan, bytes.len);
+	while (!err_is(err) &&
+	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
+		arena_reset(&arena);
+		if (what == WAL_BATCH)
+			err = add_batch(t, e, &batch, e->offset, &arena);
+		if (what != WAL_BATCH || err.kind == ERR_CORRUPT) {
+			report_corrupt(t, e, e->offset + batch.offset,
+			    batch.bytes);
+			err = OK;
+		}
+	}
+	arena_free(&arena);
+	return err;
+}
+
+static struct err
+read_to(struct tail *t, struct tail_entry *e, uint64_t end)
+{
+	char *bytes;
+	struct err err;
+
+	if (end <= e->offset)
+		return OK;
+	bytes = malloc(end - e->offset);
+	if (bytes == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	err = object_read_at(e->fd, bytes, end - e->offset, e->offset);
+	if (!err_is(err))
+		err = scan_bytes(t, e, slice_make(bytes, end - e->offset));
+	if (!err_is(err))
+		e->offset = end;
+	free(bytes);
+	return err;
+}
+
+static struct err
+follow_entries(struct tail *t, struct object_dir *dir, uint64_t after,
+    struct shm_point point, struct arena *arena)
+{
+	struct wal_list list;
+	struct err err;
+	uint32_t i;
+
+	err = wal_list_read(dir, &t->shard, after, arena, &list);
+	if (err_is(err))
+		return err;
+	if (list.count == 0 ||
+	    list.spans[list.count - 1].position < point.position)
+		return FAIL(NOT_FOUND, "wal entry is gone");
+	for (i = 0; i < list.count; i++) {
+		const struct wal_span *s = &list.spans[i];
+		struct tail_entry *e = newest_entry(t);
+
+		if (s->position > point.position)
+			break;
+		if (s->sentinel)
+			continue;
+		if (e == NULL || e->position != s->position)
+			err = open_entry(t, dir, s, &e);
+		if (!err_is(err))
+			err = read_to(t, e, s->position == point.position ?
+			    point.end : s->end);
+		if (err_is(err))
+			return err;
+		t->position = s->position;
+	}
+	return OK;
+}
+
+struct err
+tail_follow(struct tail *t, struct object_dir *dir, uint64_t replay_after,
+    struct shm_point point)
+{
+	struct arena arena;
+	struct err err;
+
+	if (point.position <= replay_after || point.position < t->position)
+		return OK;
+	if (point.position == t->position)
+		return read_to(t, newest_entry(t), point.end);
+	arena_init(&arena, 16u << 20);
+	err = follow_entries(t, dir, t->position > replay_after ?
+	    t->position - 1 : replay_after, point, &arena);
+	arena_free(&arena);
+	return err;
+}
+
+uint64_t
+tail_behind(const struct tail *t, struct shm_point point)
+{
+	const struct tail_entry *e = newest_entry(t);
+
+	if (point.position <= t->position)
+		return e == NULL || point.end <= e->offset ? 0 :
+		    point.end - e->offset;
+	/* Whole entries: at least this one. */
+	return point.end + (point.position - t->position - 1) * WAL_ENTRY_MIN;
+}
+
+void
+tail_trim(struct tail *t, uint64_t replay_after)
+{
+	bool changed = false;
+
+	while (!list_empty(&t->entries)) {
+		struct tail_entry *e = CONTAINER_OF(t->entries.next,
+		    struct tail_entry, link);
+
+		if (e->position > replay_after)
+			break;
+		t->row_count -= e->row_count;
+		list_remove(&e->link);
+		entry_drop(e);
+		changed = true;
+	}
+	if (!changed)
+		return;
+	if (list_empty(&t->entries)) {
+		t->position = 0;
+		free(t->table);
+		t->table = NULL;
+		t->room = t->used = 0;
+		return;
+	}
+	/* Without memory for a smaller one the old table would point to what
+	 * is gone: nothing can be kept then, and it is followed anew. */
+	if (err_is(rebuild(t, t->row_count))) {
+		free(t->table);
+		t->table = NULL;
+		t->room = t->used = t->row_count = 0;
+		t->position = 0;
+		while (!list_empty(&t->entries))
+			entry_drop(CONTAINER_OF(list_pop(&t->entries),
+			    struct tail_entry, link));
+	}
+}
+
+static struct tail_row
+row_at(const struct slot *s)
+{
+	const struct key_row *r = &s->entry->rows[s->row];
+
+	return (struct tail_row){ s->entry->batches[r->batch], row_key(r),
+	    r->row };
+}
+
+bool
+tail_find(const struct tail *t, struct slice key, uint64_t hash,
+    uint64_t replay_after, struct tail_row *row)
+{
+	const struct slot *s;
+
+	if (t->room == 0)
+		return false;
+	s = find_slot(t, key, (uint32_t)hash);
+	/* The newest lies in a generation of this view: older ones as well. */
+	if (s->entry == NULL || s->entry->position <= replay_after)
+		return false;
+	*row = row_at(s);
+	return true;
+}
+
+size_t
+tail_bytes(const struct tail *t)
+{
+	size_t bytes = t->room * sizeof(struct slot);
+	const struct list *l;
+
+	LIST_FOREACH(l, &t->entries) {
+		const struct tail_entry *e =
+		    CONTAINER_OF(l, struct tail_entry, link);
+
+		bytes += sizeof(*e) + e->keys.total_bytes +
+		    e->row_room * sizeof(*e->rows) +
+		    e->batch_count * sizeof(struct tail_batch);
+	}
+	return bytes;
+}
+
+uint64_t
+tail_rows(const struct tail *t)
+{
+	return t->row_count;
+}
+
+static int
+by_key(const void *a, const void *b)
+{
+	return slice_cmp(((const struct tail_row *)a)->key,
+	    ((const struct tail_row *)b)->key);
+}
+
+static void
+hold_entries(const struct tail *t, struct tail_sorted *sorted)
+{
+	struct list *l;
+
+	LIST_FOREACH(l, &t->entries) {
+		struct tail_entry *e =
+		    CONTAINER_OF(l, struct tail_entry, link);
+
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+		sorted->entries[sorted->entry_count++] = e;
+	}
+}
+
+static uint32_t
+entry_count(const struct tail *t)
+{
+	const struct list *l;
+	uint32_t n = 0;
+
+	LIST_FOREACH(l, &t->entries)
+		n++;
+	return n;
+}
+
+struct err
+tail_sort(const struct tail *t, uint64_t replay_after,
+    struct tail_sorted *sorted)
+{
+	uint64_t i;
+
+	*sorted = (struct tail_sorted){ 0 };
+	if (t->used == 0)
+		return OK;
+	sorted->rows = malloc(t->used * sizeof(*sorted->rows));
+	sorted->entries = malloc(entry_count(t) * sizeof(*sorted->entries));
+	if (sorted->rows == NULL || sorted->entries == NULL) {
+		tail_sorted_free(sorted);
+		return FAIL(NO_MEMORY, "sort a tail");
+	}
+	hold_entries(t, sorted);
+	for (i = 0; i < t->room; i++) {
+		const struct slot *s = &t->table[i];
+
+		if (s->entry != NULL && s->entry->position > replay_after)
+			sorted->rows[sorted->count++] = row_at(s);
+	}
+	if (sorted->count > 1)
+		qsort(sorted->rows, sorted->count, sizeof(*sorted->rows),
+		    by_key);
+	return OK;
+}
+
+void
+tail_sorted_free(struct tail_sorted *sorted)
+{
+	uint32_t i;
+
+	for (i = 0; i < sorted->entry_count; i++)
+		entry_drop(sorted->entries[i]);
+	free(sorted->entries);
+	free(sorted->rows);
+	*sorted = (struct tail_sorted){ 0 };
+}
+
+struct err
+tail_read(const struct tail_batch *b, const struct store_shape *shape,
+    struct arena *arena, struct batch *batch)
+{
+	char *bytes = arena_alloc(arena, b->bytes);
+	struct ipc_message message;
+	struct err err;
+
+	if (bytes == NULL)
+		return FAIL(NO_MEMORY, "read a tail");
+	err = object_read_at(b->entry->fd, bytes, b->bytes, b->offset);
+	if (!err_is(err))
+		err = ipc_message_read(slice_make(bytes, b->bytes), &message);
+	if (err_is(err))
+		return err;
+	return ipc_batch_read(&message, &shape->schema, arena, batch);
+}

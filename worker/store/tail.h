@@ -1,0 +1,85 @@
+#ifndef MEMWALD_STORE_TAIL_H
+#define MEMWALD_STORE_TAIL_H
+
+/*
+ * tail - one process's follower of one shard's WAL: which keys it holds, and
+ * where their newest rows are.
+ *
+ * A row is readable as soon as it is acknowledged, through any worker, because
+ * every worker follows the WAL itself: before it reads it goes on to the end
+ * that the shard's owner has published (shm/shard_state.h), which costs what
+ * was written since. Kept are the keys, some 40 bytes a row and the key; rows
+ * are read from the entry when they are wanted, and are checked when followed.
+ *
+ * A tail starts behind the replay_after of the manifest that it is read with,
+ * never at a hint, and what a generation has taken over is trimmed. Reads name
+ * the replay_after of their own view: rows at or below are not theirs.
+ *
+ * Lifetime:	the store's handle. A tail_sorted holds what it needs of the
+ *		entries, whatever is trimmed meanwhile.
+ * Locking:	none; whoever follows or trims has it for himself.
+ * Errors:	NOT_FOUND: an entry was collected, take a newer view. CORRUPT is
+ *		not an error here: a damaged batch is logged, counted, and the
+ *		rest is served (design 4). NO_MEMORY.
+ */
+
+#include "common/err.h"
+#include "common/uuid.h"
+#include "shm/shard_state.h"
+#include "worker/object/local.h"
+#include "worker/store/kind.h"
+
+struct tail;
+struct tail_entry;
+
+struct tail_batch {		/* a commit's batch, where it lies */
+	struct tail_entry *entry;
+	uint64_t offset;
+	uint32_t bytes;
+	uint32_t row_count;
+	int64_t sequence;
+};
+
+struct tail_row {
+	const struct tail_batch *batch;
+	struct slice key;
+	uint32_t row;			/* in the batch */
+};
+
+struct err tail_new(const struct store_shape *, const struct uuid *shard,
+    struct tail **) MUST_CHECK;
+void tail_free(struct tail *);			/* NULL is fine */
+const struct uuid *tail_shard(const struct tail *);
+
+/* Goes on to the published point; start is used the first time, and when the
+ * tail has fallen behind it. */
+struct err tail_follow(struct tail *, struct object_dir *,
+    uint64_t replay_after, struct shm_point) MUST_CHECK;
+/* About how many bytes that would read: whether it is worth a thread. */
+uint64_t tail_behind(const struct tail *, struct shm_point);
+/* Forgets entries up to and including this position. */
+void tail_trim(struct tail *, uint64_t replay_after);
+
+/* The newest row of a key behind replay_after; hash: hash_bytes of it. */
+bool tail_find(const struct tail *, struct slice key, uint64_t hash,
+    uint64_t replay_after, struct tail_row *) MUST_CHECK;
+size_t tail_bytes(const struct tail *);		/* memory */
+uint64_t tail_rows(const struct tail *);
+
+/* The newest row of every key, by key. */
+struct tail_sorted {
+	uint64_t count;
+	struct tail_row *rows;
+	uint32_t entry_count;
+	struct tail_entry **entries;	/* held */
+};
+
+struct err tail_sort(const struct tail *, uint64_t replay_after,
+    struct tail_sorted *) MUST_CHECK;
+void tail_sorted_free(struct tail_sorted *);
+
+/* Reads a batch; the arena holds its bytes. */
+struct err tail_read(const struct tail_batch *, const struct store_shape *,
+    struct arena *, struct batch *) MUST_CHECK;
+
+#endif

@@ -1,0 +1,329 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/fault.h"
+#include "worker/lance/shard_manifest.h"
+#include "worker/store/wal.h"
+
+/* A head of the largest schema; a generic store may have 1024 columns. */
+#define HEAD_BYTES_MAX	(1u << 20)
+
+void
+wal_path(const struct uuid *shard, uint64_t position, char *path)
+{
+	shard_wal_name(shard, position, path);
+}
+
+struct err
+wal_exists(struct object_dir *dir, const struct uuid *shard, uint64_t position)
+{
+	char path[WAL_PATH_MAX];
+
+	wal_path(shard, position, path);
+	return object_exists(dir, path);
+}
+
+/* Reads and parses a head; most fit the first look. */
+static struct err
+read_head(int fd, uint64_t size, struct arena *arena, struct wal_head *head)
+{
+	size_t want = MIN(size, (uint64_t)WAL_HEAD_PEEK);
+	struct err e;
+	char *bytes;
+
+	for (;;) {
+		bytes = arena_alloc(arena, want);
+		if (bytes == NULL)
+			return FAIL(NO_MEMORY, "read a wal head");
+		e = object_read_at(fd, bytes, want, 0);
+		if (err_is(e))
+			return e;
+		e = wal_head_read(slice_make(bytes, want), arena, head);
+		if (e.kind != ERR_CORRUPT || want == size ||
+		    want >= HEAD_BYTES_MAX)
+			return e;
+		want = MIN(size, (uint64_t)HEAD_BYTES_MAX);
+	}
+}
+
+static struct err
+read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
+    struct arena *arena, struct wal_span *span)
+{
+	struct wal_head head;
+	char path[WAL_PATH_MAX];
+	uint64_t size;
+	struct err e;
+	int fd;
+
+	wal_path(shard, position, path);
+	e = object_entry_open(dir, path, &fd, &size);
+	if (err_is(e))
+		return e;
+	e = read_head(fd, size, arena, &head);
+	close(fd);
+	if (err_is(e))
+		return e;
+	*span = (struct wal_span){
+		.position = position, .epoch = head.epoch,
+		.head_bytes = head.bytes, .size_bytes = size,
+		.sentinel = head.sentinel, .ours = head.ours,
+		.closes = head.closes,
+	};
+	return OK;
+}
+
+/*
+ * A data entry that is followed by another has a recorded end: what that one
+ * closes, or its size where it closes nothing (an entry put whole, another
+ * engine's).
+ */
+static void
+record_ends(struct wal_list *list)
+{
+	const struct wal_span *next = NULL;
+	uint32_t i;
+
+	for (i = list->count; i-- > 0;) {
+		struct wal_span *s = &list->spans[i];
+
+		if (s->sentinel)
+			continue;
+		if (next != NULL) {
+			s->recorded = true;
+			s->end = next->closes.position == s->position ?
+			    next->closes.end : s->size_bytes;
+		}
+		next = s;
+	}
+}
+
+struct err
+wal_list_read(struct object_dir *dir, const struct uuid *shard, uint64_t after,
+    struct arena *arena, struct wal_list *list)
+{
+	uint32_t room = 0;
+	struct arena scratch;
+	struct err e = OK;
+
+	*list = (struct wal_list){ 0, NULL };
+	arena_init(&scratch, 4 * HEAD_BYTES_MAX);
+	for (;;) {
+		if (list->count == room) {
+			struct wal_span *more;
+
+			room = MAX(room * 2, 16u);
+			more = arena_alloc(arena, room * sizeof(*more));
+			if (more == NULL) {
+				e = FAIL(NO_MEMORY, "list wal entries");
+				break;
+			}
+			if (list->count > 0)
+				memcpy(more, list->spans,
+				    list->count * sizeof(*more));
+			list->spans = more;
+		}
+		arena_reset(&scratch);
+		e = read_span(dir, shard, after + 1 + list->count, &scratch,
+		    &list->spans[list->count]);
+		if (err_is(e))
+			break;
+		list->count++;
+	}
+	arena_free(&scratch);
+	if (e.kind != ERR_NOT_FOUND) {
+		if (e.kind == ERR_CORRUPT || e.kind == ERR_UNSUPPORTED)
+			e.what = "read a wal head";	/* text was in scratch */
+		return e;
+	}
+	record_ends(list);
+	return OK;
+}
+
+const struct wal_span *
+wal_list_last(const struct wal_list *list)
+{
+	uint32_t i;
+
+	for (i = list->count; i-- > 0;) {
+		if (!list->spans[i].sentinel)
+			return &list->spans[i];
+	}
+	return NULL;
+}
+
+struct err
+wal_find_end(struct object_dir *dir, const struct uuid *shard,
+    const struct wal_span *span, struct wal_found_end *found)
+{
+	char path[WAL_PATH_MAX], *bytes = NULL;
+	struct wal_batch batch;
+	struct wal_scan scan;
+	enum wal_found what;
+	uint64_t size;
+	struct err e;
+	int fd;
+
+	wal_path(shard, span->position, path);
+	e = object_entry_open(dir, path, &fd, &size);
+	if (err_is(e))
+		return e;
+	e = object_sync(fd);
+	if (err_is(e))
+		goto out;
+	bytes = malloc(size);
+	if (bytes == NULL) {
+		e = FAIL(NO_MEMORY, "read a wal entry");
+		goto out;
+	}
+	e = object_read_at(fd, bytes, size, 0);
+	if (err_is(e))
+		goto out;
+	*found = (struct wal_found_end){ 0 };
+	wal_scan_init(&scan, slice_make(bytes, size), span->ours,
+	    span->head_bytes);
+	while ((what = wal_scan_next(&scan, &batch)) != WAL_END) {
+		if (what == WAL_TORN)
+			found->torn = !batch.zero;
+	}
+	found->end = MAX(scan.whole_end, span->head_bytes);
+	found->sequence = scan.sequence;
+out:
+	free(bytes);
+	close(fd);
+	return e;
+}
+
+/* The prepared file if it is there and large enough, else a new one. */
+static struct err
+take_entry(struct object_dir *dir, const char *prefix,
+    const struct wal_start *start, uint64_t need, struct object_entry *entry)
+{
+	if (start->prepared != NULL) {
+		if (start->prepared->size_bytes >= need) {
+			*entry = *start->prepared;
+			return OK;
+		}
+		object_entry_abandon(dir, start->prepared);
+	}
+	return object_entry_create(dir, prefix, MAX(start->size_bytes,
+	    ROUND_UP(need, 4096)), entry);
+}
+
+/* The put may have happened: the entry that is there says whose it is. */
+static struct err
+read_back(struct object_dir *dir, const char *path, const struct uuid *entry)
+{
+	struct wal_head head;
+	struct arena arena;
+	uint64_t size;
+	struct err e;
+	int fd;
+
+	e = object_entry_open(dir, path, &fd, &size);
+	if (err_is(e))
+		return e.kind == ERR_NOT_FOUND ?
+		    FAIL(IO, "wal entry was not put") : e;
+	arena_init(&arena, 4 * HEAD_BYTES_MAX);
+	e = read_head(fd, size, &arena, &head);
+	if (!err_is(e) && !uuid_eq(&head.entry, entry))
+		e = FAIL(FENCED, "wal position is another's");
+	else if (err_is(e))
+		e.what = "read a wal entry back";
+	arena_free(&arena);
+	close(fd);
+	return e;
+}
+
+struct err
+wal_entry_start(struct object_dir *dir, const struct uuid *shard,
+    const struct arrow_schema *schema, const struct wal_start *start,
+    struct wal_writer *writer)
+{
+	struct wal_head head = {
+		.epoch = start->epoch, .ours = true, .entry = uuid_random(),
+		.closes = start->closes, .schema = *schema,
+	};
+	char path[WAL_PATH_MAX], prefix[WAL_PATH_MAX];
+	struct object_entry entry;
+	struct buf bytes;
+	struct err e;
+	size_t head_bytes;
+
+	wal_path(shard, start->position, path);
+	memcpy(prefix, path, sizeof(prefix));
+	*strrchr(prefix, '/') = '\0';
+	buf_init(&bytes, HEAD_BYTES_MAX + start->first.len);
+	e = wal_head_write(&bytes, &head);
+	head_bytes = bytes.len;
+	if (!err_is(e) && !buf_append_slice(&bytes, start->first))
+		e = FAIL(NO_MEMORY, "start a wal entry");
+	if (err_is(e)) {
+		if (start->prepared != NULL)
+			object_entry_abandon(dir, start->prepared);
+		goto out;
+	}
+	e = take_entry(dir, prefix, start, bytes.len, &entry);
+	if (err_is(e))
+		goto out;
+	e = object_write_sync(entry.fd, bytes.ptr, bytes.len, 0);
+	if (!err_is(e))
+		e = FAULT(wal_rotate);
+	if (!err_is(e))
+		e = object_entry_link(dir, &entry, path);
+	if (e.kind == ERR_UNKNOWN)
+		e = read_back(dir, path, &head.entry);
+	if (e.kind == ERR_EXISTS)
+		e = FAIL(FENCED, "wal position is taken");
+	if (err_is(e)) {
+		object_entry_abandon(dir, &entry);
+		goto out;
+	}
+	*writer = (struct wal_writer){
+		.fd = entry.fd, .position = start->position,
+		.head_bytes = head_bytes, .end = bytes.len,
+		.size_bytes = entry.size_bytes,
+	};
+out:
+	buf_free(&bytes);
+	return e;
+}
+
+void
+wal_writer_close(struct wal_writer *w)
+{
+	if (w->fd >= 0)
+		close(w->fd);
+	w->fd = -1;
+}
+
+struct err
+wal_put_sentinel(struct object_dir *dir, const struct uuid *shard,
+    uint64_t epoch, uint64_t *position)
+{
+	struct uuid entry = uuid_random();
+	char path[WAL_PATH_MAX];
+	struct buf bytes;
+	struct err e;
+
+	buf_init(&bytes, HEAD_BYTES_MAX);
+	e = wal_sentinel_write(&bytes, epoch, &entry);
+	while (!err_is(e)) {
+		wal_path(shard, *position, path);
+		e = object_put_new(dir, path, buf_slice(&bytes));
+		if (e.kind == ERR_UNKNOWN)
+			e = read_back(dir, path, &entry);
+		if (e.kind != ERR_EXISTS && e.kind != ERR_FENCED)
+			break;
+		/* Others go on writing until they are fenced, each entry once;
+		 * so this ends. */
+		e = OK;
+		++*position;
+	}
+	buf_free(&bytes);
+	return e;
+}
