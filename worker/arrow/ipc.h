@@ -85,7 +85,7 @@ size_t ipc_batch_size(const struct ipc_layout *, const struct batch *,
 void ipc_batch_write(const struct ipc_layout *, const struct batch *,
     uint64_t first, uint64_t count, char *to);
 
-/* Appends a whole file of one batch, not compressed. */
+/* A whole file of one batch, not compressed, into an empty buffer. */
 struct err ipc_file_write(struct buf *, const struct batch *) MUST_CHECK;
 
 /* ---- reading */
