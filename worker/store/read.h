@@ -1,0 +1,43 @@
+#ifndef MEMWALD_STORE_READ_H
+#define MEMWALD_STORE_READ_H
+
+/*
+ * read - gets and lists over base, generations and tails.
+ *
+ * read_view brings a store's snapshot and tails up to what is acknowledged
+ * now; it costs two looks when nothing has changed. Until the caller returns
+ * to the loop it may then get as often as it likes, and open lists, which hold
+ * what they need for as long as they run.
+ *
+ * Last commits are loaded before the view is compared, so that whatever was
+ * acknowledged when the read began is in what it reads (design 5).
+ *
+ * Locking:	the loop's thread.
+ * Errors:	UNAVAILABLE: the view could not be had after three tries.
+ *		BUSY (pending): too many generations, contract 6.6.
+ */
+
+#include "worker/store/merge_sources.h"
+#include "worker/store/store.h"
+
+void read_view(struct store *, struct store_wait *);
+
+/* After read_view, in the same turn: the row that counts. */
+struct err read_get(struct store *, struct slice key, struct arena *,
+    struct batch *, uint64_t *at, bool *found) MUST_CHECK;
+
+/* A list: rows in key order from a view that stays as it was. */
+struct read_list;
+
+struct err read_list_open(struct store *, struct read_list **) MUST_CHECK;
+/* Skips rows without reading them; fewer if there are fewer. */
+struct err read_list_skip(struct read_list *, uint64_t rows) MUST_CHECK;
+/* The next row; batch NULL at the end. Good until the next call. */
+struct err read_list_next(struct read_list *, const struct batch **batch,
+    uint64_t *at) MUST_CHECK;
+void read_list_close(struct read_list *);	/* NULL is fine */
+
+/* For append_rotate and when a handle goes. */
+void read_close(struct store *);
+
+#endif

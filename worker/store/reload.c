@@ -1,0 +1,353 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "shm/sequence.h"
+#include "shm/view.h"
+#include "worker/lance/shard_manifest.h"
+#include "worker/lance/table.h"
+#include "worker/store/registry.h"
+#include "worker/store/reload.h"
+#include "worker/store/wal.h"
+
+#define RELOAD_BYTES_MAX (256u << 20)
+#define RELOAD_TRIES	8
+#define SHARDS_MAX	65536u
+
+struct loading {
+	struct object_dir *dir;
+	const struct kind *kind;
+	struct shm_ref ref;
+	struct arena arena;
+	uint32_t shard_count;
+	struct uuid *shards;
+	struct shm_view_mark *marks;
+	uint64_t max_sequence;
+};
+
+void
+reload_max_seq_key(const struct uuid *shard, char *key)
+{
+	char text[UUID_TEXT_LEN + 1];
+
+	uuid_to_text(shard, text);
+	snprintf(key, META_MAX_SEQ_KEY_MAX, META_MAX_SEQ ":%s", text);
+}
+
+static bool
+add_shard(const struct object_info *info, void *ctx)
+{
+	struct loading *l = ctx;
+	struct uuid shard;
+
+	if (!info->is_dir || !uuid_from_text(info->name, &shard))
+		return true;
+	if (l->shard_count % 64 == 0) {
+		struct uuid *more = arena_alloc(&l->arena,
+		    (l->shard_count + 64) * sizeof(*more));
+
+		if (more == NULL)
+			return false;
+		if (l->shard_count > 0)
+			memcpy(more, l->shards,
+			    l->shard_count * sizeof(*more));
+		l->shards = more;
+	}
+	l->shards[l->shard_count++] = shard;
+	return l->shard_count < SHARDS_MAX;
+}
+
+static void
+note_sequence(struct loading *l, uint64_t sequence)
+{
+	l->max_sequence = MAX(l->max_sequence, sequence);
+}
+
+/*
+ * Whether what was read of an entry counts although no successor records its
+ * end. Of our own ordinals it does: their writer is dead, and who claims them
+ * next reads at least as much. Another instance's may be alive: its entry
+ * counts only while the position behind it is absent, for else it was fenced
+ * and a claimer may have read less (the reader of the model).
+ */
+static struct err
+check_undecided(struct loading *l, const struct uuid *shard, bool local,
+    const struct wal_span *s, bool *counts)
+{
+	struct err e = OK;
+
+	*counts = true;
+	if (s->recorded || local)
+		return OK;
+	e = wal_exists(l->dir, shard, s->position + 1);
+	*counts = e.kind == ERR_NOT_FOUND;
+	return *counts ? OK : e;
+}
+
+/* Reads the end of a tail that no live claim announces. */
+static struct err
+load_commit(struct loading *l, const struct uuid *shard, bool local,
+    struct shm_shard_state *state, uint64_t replay_after)
+{
+	struct shm_point point = { 0, 0 };
+	struct wal_found_end found;
+	struct wal_list list;
+	bool counts;
+	struct err e;
+	uint32_t i;
+
+	e = wal_list_read(l->dir, shard, replay_after, &l->arena, &list);
+	if (err_is(e))
+		return e;
+	for (i = list.count; i-- > 0;) {
+		const struct wal_span *s = &list.spans[i];
+
+		if (s->sentinel)
+			continue;
+		e = wal_find_end(l->dir, shard, s, &found);
+		if (!err_is(e))
+			e = check_undecided(l, shard, local, s, &counts);
+		if (err_is(e))
+			return e;
+		if (!counts)
+			continue;
+		if (point.position == 0)
+			point = (struct shm_point){ s->position,
+			    s->recorded ? s->end : found.end };
+		note_sequence(l, found.sequence);
+		if (found.sequence != 0)
+			break;
+	}
+	/* A claim that came meanwhile has published beyond this. */
+	if (point.position != 0)
+		shm_shard_raise(state, point);
+	return OK;
+}
+
+static struct err
+load_commits(struct loading *l)
+{
+	struct shm_shard_state *state;
+	struct shard_manifest m;
+	struct err e;
+	uint32_t i;
+
+	for (i = 0; i < l->shard_count; i++) {
+		e = shm_store_shard_add(l->ref, &l->shards[i],
+		    &l->marks[i].shard);
+		if (err_is(e))
+			return e;
+		state = shm_store_shard(l->ref, l->marks[i].shard);
+		note_sequence(l, shm_shard_max_seq(state));
+		if (shm_shard_claimed(state).live)
+			continue;
+		e = shard_manifest_load(l->dir, &l->shards[i], &l->arena, &m);
+		if (e.kind == ERR_NOT_FOUND)
+			continue;	/* its first claim is under way */
+		if (!err_is(e))
+			e = load_commit(l, &l->shards[i],
+			    l->marks[i].shard < SHM_SHARD_RECORD, state,
+			    m.replay_after);
+		if (err_is(e))
+			return e;
+	}
+	return OK;
+}
+
+static uint64_t
+parse_sequence(struct slice text)
+{
+	uint64_t n = 0;
+	size_t i;
+
+	for (i = 0; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9';
+	    i++)
+		n = n * 10 + (uint64_t)(text.ptr[i] - '0');
+	return n;
+}
+
+/* Bytes and highest sequence of a generation, from its own manifest. */
+static struct err
+load_generation(struct loading *l, const struct uuid *shard,
+    const struct shard_generation *g, struct shm_manifest_marks *marks)
+{
+	struct object_dir *gdir;
+	struct table *t;
+	char path[512];
+	struct err e;
+	size_t n;
+
+	shard_directory_name(shard, path);
+	n = strlen(path);
+	snprintf(path + n, sizeof(path) - n, "/%.*s", (int)g->directory.len,
+	    g->directory.ptr);
+	e = object_dir_open(l->dir, path, false, &gdir);
+	if (err_is(e))
+		return e;
+	e = table_load_version(gdir, 1, &l->arena, &t);
+	object_dir_close(gdir);
+	if (err_is(e))
+		return e;
+	if (t->fragment_count > 0 && t->fragments[0].file_count > 0)
+		marks->pending_bytes += t->fragments[0].files[0].size_bytes;
+	note_sequence(l, parse_sequence(table_metadata_get(t,
+	    SLICE(META_MAX_SEQ))));
+	table_free(t);
+	return OK;
+}
+
+static struct err
+load_manifests(struct loading *l)
+{
+	struct shard_manifest m;
+	struct err e;
+	uint32_t i, k;
+
+	for (i = 0; i < l->shard_count; i++) {
+		struct shm_manifest_marks *marks = &l->marks[i].marks;
+
+		*marks = (struct shm_manifest_marks){ 0 };
+		e = shard_manifest_load(l->dir, &l->shards[i], &l->arena, &m);
+		if (e.kind == ERR_NOT_FOUND)
+			continue;
+		if (err_is(e))
+			return e;
+		marks->version = m.version;
+		marks->epoch = m.epoch;
+		marks->replay_after = m.replay_after;
+		marks->pending_generations = m.generation_count;
+		for (k = 0; k < m.generation_count; k++) {
+			e = load_generation(l, &l->shards[i],
+			    &m.generations[k], marks);
+			/* Folded and collected since we read the manifest. */
+			if (err_is(e) && e.kind != ERR_NOT_FOUND)
+				return e;
+		}
+	}
+	return OK;
+}
+
+static struct err
+load_base(struct loading *l, uint64_t *version)
+{
+	struct shm_slot *slot = shm_store_slot(l->ref);
+	char key[META_MAX_SEQ_KEY_MAX];
+	struct table *t;
+	struct uuid store;
+	struct err e;
+	uint32_t i;
+
+	if (slot == NULL)
+		return FAIL(NOT_FOUND, "store is not resident any more");
+	e = table_load(l->dir, &l->arena, &t);
+	if (err_is(e))
+		return e;
+	if (!uuid_from_text(table_metadata_get(t, SLICE(META_STORE_UUID)),
+	    &store) || !uuid_eq(&store, &slot->store))
+		e = FAIL(NOT_FOUND, "directory holds another store");
+	for (i = 0; i < l->shard_count; i++) {
+		reload_max_seq_key(&l->shards[i], key);
+		note_sequence(l, parse_sequence(table_metadata_get(t,
+		    slice_of(key))));
+	}
+	*version = t->version;
+	table_free(t);
+	return e;
+}
+
+static void
+raise_clock(const struct loading *l)
+{
+	if (shm_sequence_plausible(l->max_sequence))
+		shm_sequence_raise(l->max_sequence);
+	else
+		log_warn("stored sequence lies more than a minute ahead, not "
+		    "adopted; writes of this host may lose against it: check "
+		    "the clocks sequence=%llu",
+		    (unsigned long long)l->max_sequence);
+}
+
+static struct err
+load_once(struct loading *l)
+{
+	uint64_t serial, base_version;
+	struct err e;
+
+	l->shard_count = 0;
+	l->max_sequence = 0;
+	e = shm_view_load_begin(l->ref, &serial);
+	if (err_is(e))
+		return e;
+	e = object_list(l->dir, "_mem_wal", add_shard, l);
+	if (err_is(e) && e.kind != ERR_NOT_FOUND)
+		return e;
+	l->marks = arena_calloc(&l->arena, MAX(l->shard_count, 1u),
+	    sizeof(*l->marks));
+	if (l->marks == NULL)
+		return FAIL(NO_MEMORY, "load a store");
+	e = load_commits(l);
+	if (!err_is(e))
+		e = load_manifests(l);
+	if (!err_is(e))
+		e = load_base(l, &base_version);
+	if (err_is(e))
+		return e;
+	raise_clock(l);
+	return shm_view_load_end(l->ref, serial, base_version, l->marks,
+	    l->shard_count);
+}
+
+struct err
+reload_slot(struct object_dir *dir, const struct kind *kind,
+    struct shm_ref ref)
+{
+	struct loading l = { .dir = dir, .kind = kind, .ref = ref };
+	struct err e;
+	int tries = 0;
+
+	do {
+		arena_init(&l.arena, RELOAD_BYTES_MAX);
+		e = load_once(&l);
+		if (err_is(e) && e.kind != ERR_CONFLICT) {
+			log_err(LOG_DEBUG, e, "store not loaded");
+			e.what = "load a store";	/* text is in l.arena */
+		}
+		arena_free(&l.arena);
+	} while (e.kind == ERR_CONFLICT && ++tries < RELOAD_TRIES);
+	return e;
+}
+
+struct err
+reload_open(struct object_dir *root, const struct kind *kind,
+    const char *name, struct shm_ref *ref, struct object_dir **out)
+{
+	struct shm_store_key key = { (enum store_kind)kind->id,
+	    slice_of(name) };
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct registry_entry entry;
+	struct object_dir *dir;
+	struct err e;
+
+	e = registry_get(root, kind, name, &entry);
+	if (!err_is(e))
+		e = shm_store_insert(key, &entry.store, ref);
+	if (err_is(e))
+		return e;
+	registry_directory(kind, name, directory);
+	e = object_dir_open(root, directory, false, &dir);
+	if (err_is(e))
+		return e;
+	if (shm_store_load_state(*ref) != SHM_LOAD_READY ||
+	    (shm_store_flags(*ref) & SHM_FLAG_STALE) != 0)
+		e = reload_slot(dir, kind, *ref);
+	/* Deleted while we opened it: the row would be gone (contract 5.3). */
+	if (!err_is(e))
+		e = registry_exists(root, kind, name);
+	if (err_is(e))
+		object_dir_close(dir);
+	else
+		*out = dir;
+	return e;
+}

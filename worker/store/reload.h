@@ -1,0 +1,45 @@
+#ifndef MEMWALD_STORE_RELOAD_H
+#define MEMWALD_STORE_RELOAD_H
+
+/*
+ * reload - object store -> slot: at first use, at start, and whenever a slot
+ * is stale. The one way to recover from any doubt about shared memory.
+ *
+ * In the order last commits, shard manifests, base table, so that a row that
+ * is sealed or folded meanwhile is seen twice rather than never (design 5).
+ * Tails whose claim is live in this instance are announced by their owners;
+ * all others are read to their end and synced, and raised. The host's clock is
+ * raised to the highest sequence found anywhere, unless it lies more than a
+ * minute ahead.
+ *
+ * Any process may do it, under no guard: views are swapped as maxima.
+ *
+ * Locking:	blocks on I/O: for the pool, or a maintainer's thread.
+ * Errors:	NOT_FOUND: not registered, or the slot went. CORRUPT: the data
+ *		is another store's, or damaged. UNSUPPORTED. CONFLICT: others
+ *		swapped the view each time; try again.
+ */
+
+#include "common/err.h"
+#include "shm/store_table.h"
+#include "worker/object/object.h"
+#include "worker/store/kind.h"
+
+/* Metadata of base tables and generations. */
+#define META_STORE_UUID	"memwald:store"
+#define META_MAX_SEQ	"memwald:max_seq"	/* base: ":SHARD" behind it */
+#define META_MAX_SEQ_KEY_MAX 64
+
+/* Finds the store in the registry, gives it a slot, and loads that unless it is
+ * ready. The store's directory is the caller's to close. */
+struct err reload_open(struct object_dir *root, const struct kind *,
+    const char *name, struct shm_ref *, struct object_dir **) MUST_CHECK;
+
+/* Loads a slot whose directory is open. */
+struct err reload_slot(struct object_dir *dir, const struct kind *,
+    struct shm_ref) MUST_CHECK;
+
+/* "memwald:max_seq:SHARD", META_MAX_SEQ_KEY_MAX bytes. */
+void reload_max_seq_key(const struct uuid *shard, char *key);
+
+#endif

@@ -1,0 +1,82 @@
+#ifndef MEMWALD_STORE_STORE_H
+#define MEMWALD_STORE_STORE_H
+
+/*
+ * store - the face of the engine: one store as this process has it open.
+ *
+ * A handle is found by name, or made: that asks the registry and loads the
+ * slot, on the pool. It goes with the slot: when the slot was evicted or the
+ * store was deleted, the handle is dead, no longer found, and freed when the
+ * last user has closed it. So a store that is deleted and created anew under
+ * the same name is another handle, with another directory.
+ *
+ * Waiting. A function with a struct store_wait calls wait->done exactly once,
+ * now or in a later turn; whoever cannot wait any longer still gets it.
+ *
+ * Lifetime:	a handle is counted: store_open takes a use, store_close gives
+ *		it back.
+ * Locking:	the loop's thread. Jobs on the pool get what they need handed
+ *		over, and while one of them runs, reads of the same store wait.
+ * Errors:	NOT_FOUND: not registered, or deleted. BUSY: no slot, or the
+ *		pool's queue is full. UNAVAILABLE, CORRUPT, IO: from loading.
+ */
+
+#include "worker/store/engine.h"
+#include "worker/store/kind.h"
+#include "worker/store/snapshot.h"
+#include "worker/store/tail.h"
+
+struct writer;
+
+struct store_wait {
+	void (*done)(struct store_wait *, struct err);
+	struct list link;		/* the store's, while it waits */
+	struct store *store;		/* result of store_open */
+};
+
+struct store {
+	struct list link;		/* engine's bucket */
+	struct engine *engine;
+	const struct kind *kind;
+	const struct store_shape *shape;
+	char name[SHM_STORE_NAME_MAX + 1];
+	struct shm_ref ref;
+	struct object_dir *dir;
+	uint32_t uses;
+	bool dead;			/* not found any more */
+	bool loading;			/* store_open's job runs */
+	struct err load_err;
+	struct list openers;		/* store_wait */
+	uint64_t looked_ns;		/* at the registry, last */
+
+	/* Reading: see read.c. */
+	struct shm_readers readers;
+	struct snapshot *snapshot;	/* NULL before the first read */
+	uint32_t tail_count;
+	struct tail **tails;		/* of the snapshot's shards, in order */
+	bool viewing;			/* a job has snapshot and tails */
+	struct list viewers;		/* store_wait */
+
+	struct writer *writer;		/* NULL before the first append */
+};
+
+/* Finds or opens a store; wait->store is set when done is called with OK. */
+void store_open(struct engine *, const struct kind *, const char *name,
+    struct store_wait *);
+struct store *store_hold(struct store *);
+void store_close(struct store *);
+
+/* Marks it dead: its slot or its data is gone. */
+void store_forget(struct store *);
+
+/* The base version, as the contract's answers show it. */
+uint64_t store_version(const struct store *);
+
+/* Creates a store: registry, table, slot. For the pool: blocks. EXISTS. */
+struct err store_create(struct object_dir *root, const struct kind *,
+    const char *name) MUST_CHECK;
+
+/* All handles of the engine with this slot: NULL if there is none. */
+struct store *store_by_ref(struct engine *, struct shm_ref);
+
+#endif
