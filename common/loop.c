@@ -309,6 +309,13 @@ loop_timers(struct loop *l)
 	return &l->timers;
 }
 
+void
+loop_later(struct loop *l, struct op *op, int32_t res)
+{
+	loop_own_op(op);
+	loop_finish(l, op, res);
+}
+
 /* --- from other threads --- */
 
 void

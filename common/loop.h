@@ -96,6 +96,10 @@ struct timers *loop_timers(struct loop *);
 void loop_post(struct loop *, struct op *, int32_t res);
 void loop_wake(struct loop *);
 
+/* The loop's thread: done(op, res) in this turn or the next, without the cost
+ * of loop_post. */
+void loop_later(struct loop *, struct op *, int32_t res);
+
 /*
  * Operations. An op carries one at a time; a socket has at most one receiving
  * and one sending operation at a time.

@@ -146,6 +146,7 @@ enum http_event {
 
 /* Filled by the caller; http_settings_default first. */
 struct http_settings {
+	/* HEAD is asked for as GET. Called before the body is there. */
 	struct http_match (*router)(void *arg, const struct http_head *);
 	void (*sample)(void *arg, const struct http_sample *);	/* or NULL */
 	void (*event)(void *arg, enum http_event);		/* or NULL */

@@ -20,8 +20,7 @@
  * that the head was parsed from.
  *
  * Lifetime:	slices point into that buffer.
- * Errors:	BAD_INPUT, HEAD_TOO_LARGE, UNSUPPORTED (transfer coding),
- *		EXPECTATION, HTTP_VERSION.
+ * Errors:	BAD_INPUT, HEAD_TOO_LARGE, EXPECTATION, HTTP_VERSION.
  */
 
 #include "common/base.h"
@@ -55,7 +54,6 @@ struct http_head {
 	bool has_length;		/* Content-Length was given */
 	uint64_t content_length;	/* 0 without; unknown if chunked */
 
-	struct slice path;		/* as it came, without the query */
 	struct slice query;		/* raw, without '?'; empty if none */
 	struct slice segments[HTTP_SEGMENTS_MAX];	/* decoded */
 	uint32_t segment_count;		/* "/a/b": 2; "/a/": 2, the last "" */
@@ -72,16 +70,20 @@ const char *http_method_name(enum http_method);
 
 /*
  * Looks for a whole head in bytes. *head_len: its length with the empty line,
- * or 0 if it is not all there yet; *scanned: how far the caller need not be
- * looked at again (start with 0, keep it between calls). The head is written
- * only if it is complete. Broken input is noticed as early as its line ends.
+ * or 0 if it is not all there yet, and then *scanned says where the next call
+ * may go on (start with 0). The head is written only if it is complete. LF
+ * without CR and folded lines are noticed at once, the rest when the head is
+ * complete.
  */
 struct err parse_head(char *bytes, size_t len, size_t head_bytes_max,
     size_t *scanned, struct http_head *, size_t *head_len) MUST_CHECK;
 
-/* Decodes in place; false for a bad escape, NUL or what is not UTF-8. Also for
- * query parameters (api), where '+' is a blank if plus_is_blank. */
-bool parse_percent(struct slice *, char *bytes, bool plus_is_blank) MUST_CHECK;
+/* Follows a copy of the head's bytes to another place. */
+void parse_rebase(struct http_head *, const char *from, const char *to);
+
+/* Decodes in place and shortens; false for a bad escape, NUL, or what is not
+ * UTF-8 afterwards. For copies of query parameters (api) '+' may be a blank. */
+bool parse_percent(char *bytes, size_t *len, bool plus_is_blank) MUST_CHECK;
 bool parse_utf8_valid(struct slice) MUST_CHECK;
 
 #endif
