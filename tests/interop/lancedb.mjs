@@ -1,0 +1,142 @@
+// lancedb.mjs DIR NAME: opens DIR/NAME.lance with the real engine and runs the
+// operations that it reads from standard input, a JSON array of arrays:
+//
+//	["count"] ["count", WHERE] ["schema"] ["indices"] ["version"]
+//	["rows", {where, columns, limit}]
+//	["add", ROWS] ["delete", WHERE] ["upsert", KEY, ROWS] ["optimize"]
+//
+// Prints the JSON array of their answers. In rows, 64-bit integers and time
+// stamps are decimal strings, binary is base64, absent is null. Rows that are
+// written are given in the same form; columns left out are null.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+// Not imported: LanceDB requires apache-arrow, and takes our tables for its own
+// only if they are made by the same copy.
+const require = createRequire(import.meta.url);
+const arrow = require("apache-arrow");
+const lancedb = require("@lancedb/lancedb");
+
+function plain(value) {
+	if (value === null || value === undefined)
+		return null;
+	if (typeof value === "bigint")
+		return value.toString();
+	if (value instanceof Uint8Array)
+		return Buffer.from(value).toString("base64");
+	if (value instanceof Date)
+		return (BigInt(value.getTime()) * 1000n).toString();
+	if (value instanceof arrow.StructRow)
+		return Object.fromEntries(Object.entries(value.toJSON())
+			.map(([k, v]) => [k, plain(v)]));
+	if (value instanceof arrow.Vector || Array.isArray(value))
+		return Array.from(value, plain);
+	return value;
+}
+
+// apache-arrow divides time stamps into floats; the exact number is in the
+// buffer.
+function column_values(vector) {
+	const out = [];
+	const stamp = arrow.DataType.isTimestamp(vector.type);
+	for (const data of vector.data) {
+		const part = new arrow.Vector([data]);
+		for (let i = 0; i < data.length; i++) {
+			if (!part.isValid(i))
+				out.push(null);
+			else if (stamp)
+				out.push(data.values[i].toString());
+			else
+				out.push(plain(part.get(i)));
+		}
+	}
+	return out;
+}
+
+function rows_of(table) {
+	const rows = Array.from({ length: table.numRows }, () => ({}));
+	for (const field of table.schema.fields) {
+		const vector = table.getChild(field.name);
+		column_values(vector).forEach((v, i) => { rows[i][field.name] = v; });
+	}
+	return rows;
+}
+
+// A value of the JSON form as apache-arrow's builders want it.
+function cell(type, value) {
+	if (value === null || value === undefined)
+		return null;
+	if (arrow.DataType.isBinary(type) || arrow.DataType.isLargeBinary(type))
+		return Buffer.from(value, "base64");
+	if (arrow.DataType.isInt(type) && type.bitWidth === 64)
+		return BigInt(value);
+	if (arrow.DataType.isTimestamp(type))
+		return Number(BigInt(value) / 1000n);
+	if (arrow.DataType.isList(type))
+		return value.map(v => cell(type.children[0].type, v));
+	if (arrow.DataType.isStruct(type))
+		return Object.fromEntries(type.children.map(
+			f => [f.name, cell(f.type, value[f.name])]));
+	return value;
+}
+
+function table_of(schema, rows) {
+	const columns = {};
+	for (const field of schema.fields) {
+		columns[field.name] = arrow.vectorFromArray(
+			rows.map(r => cell(field.type, r[field.name])), field.type);
+	}
+	const made = new arrow.Table(columns);
+	return new arrow.Table(schema, made.batches.map(b => new arrow.RecordBatch(
+		schema, b.data)));
+}
+
+async function run(table, [verb, ...args]) {
+	switch (verb) {
+	case "count":
+		return table.countRows(args[0]);
+	case "version":
+		return table.version();
+	case "schema":
+		return (await table.schema()).fields.map(
+			f => [f.name, f.type.toString(), f.nullable]);
+	case "indices":
+		return (await table.listIndices()).map(i => i.name);
+	case "rows": {
+		const { where, columns, limit } = args[0] ?? {};
+		let query = table.query();
+		if (where)
+			query = query.where(where);
+		if (columns)
+			query = query.select(columns);
+		if (limit)
+			query = query.limit(limit);
+		return rows_of(await query.toArrow());
+	}
+	case "add":
+		await table.add(table_of(await table.schema(), args[0]));
+		return table.version();
+	case "delete":
+		await table.delete(args[0]);
+		return table.version();
+	case "upsert":
+		await table.mergeInsert(args[0]).whenMatchedUpdateAll()
+			.whenNotMatchedInsertAll()
+			.execute(table_of(await table.schema(), args[1]));
+		return table.version();
+	case "optimize":
+		await table.optimize();
+		return table.version();
+	default:
+		throw new Error(`unknown operation ${verb}`);
+	}
+}
+
+const [dir, name] = process.argv.slice(2);
+const db = await lancedb.connect(dir);
+const table = await db.openTable(name);
+const answers = [];
+for (const op of JSON.parse(readFileSync(0, "utf8")))
+	answers.push(await run(table, op));
+process.stdout.write(JSON.stringify(answers));

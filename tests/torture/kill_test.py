@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Killed again and again under load, it loses no acknowledged row (check 4).
+
+Every 200 ms a random worker or the maintainer dies, while clients append, get
+and list; then everything dies at once, the master first in every second round,
+and is started again. While the master lives no request may take longer than
+two seconds, whatever its outcome.
+"""
+
+import random
+import threading
+import time
+import unittest
+
+from oracle import Book, check_status
+from client import Lost
+from harness import LONG, SLOW, Server
+
+ROUNDS = 4 if LONG else 2
+SECONDS = 60 if LONG else 5
+APPENDERS, READERS = 6, 2
+STUCK_SECONDS = 2.0 * SLOW
+
+
+class Load:
+    """Threads that append and read until stopped, and what they saw."""
+
+    def __init__(self, server, book, round_):
+        self.server = server
+        self.book = book
+        self.stopping = threading.Event()
+        self.failures = []
+        self.slowest = 0.0
+        self.requests = self.lost = 0
+        work = [(self.append, "%d-%d" % (round_, k))
+                for k in range(APPENDERS)]
+        work += [(self.read, str(k)) for k in range(READERS)]
+        self.threads = [threading.Thread(target=self.guard, args=w)
+                        for w in work]
+        for t in self.threads:
+            t.start()
+
+    def guard(self, body, name):
+        try:
+            with self.server.client() as c:
+                body(c, name)
+        except BaseException as e:
+            self.failures.append(e)
+
+    def timed(self, action):
+        started = time.monotonic()
+        try:
+            return action()
+        finally:
+            if not self.stopping.is_set():
+                self.slowest = max(self.slowest, time.monotonic() - started)
+            self.requests += 1
+
+    def append(self, c, name):
+        n = 0
+        while not self.stopping.is_set():
+            ids = ["%s-%d.%d" % (name, n, k) for k in range(1 + n % 3)]
+            if not self.timed(lambda ids=ids: self.book.append(
+                    c, ids, flush=n % 40 == 39)):
+                self.lost += 1
+                self.stopping.wait(0.01)
+                c.close()		# another worker may be there
+            n += 1
+
+    def read(self, c, name):
+        pick = random.Random(name)
+        while not self.stopping.is_set():
+            with self.book.lock:
+                acked = set(self.book.acked)
+            try:
+                if pick.random() < 0.2:
+                    reply = self.timed(lambda: c.get(
+                        "/api/v1/rollouts/st/records"))
+                    if reply.status == 200:
+                        self.book.check_list(reply.json()["records"], acked)
+                elif acked:
+                    key = pick.choice(list(acked))
+                    reply = self.timed(lambda: c.get(
+                        "/api/v1/rollouts/st/records/" + key))
+                    if reply.status == 200 and not reply.json()["record"]:
+                        raise AssertionError("acknowledged, not found: " + key)
+                else:
+                    continue
+                if reply.status not in (200, 503):
+                    raise AssertionError("%d %s" % (reply.status, reply.body))
+            except Lost:
+                self.lost += 1
+                self.stopping.wait(0.01)
+
+    def stop(self):
+        self.stopping.set()
+
+    def join(self):
+        for t in self.threads:
+            t.join()
+
+
+class Kill(unittest.TestCase):
+    def one_round(self, s, book, round_, pick):
+        load = Load(s, book, round_)
+        until = time.monotonic() + SECONDS
+        kills = 0
+        while time.monotonic() < until and not load.failures:
+            load.stopping.wait(0.2)
+            children = s.pids()[1:]
+            if children:
+                s.kill(pick.choice(children))
+                kills += 1
+        load.stop()
+        s.kill_all(master_first=round_ % 2 == 1)
+        load.join()
+        print("round %d: %d kills, %d requests, %d without answer, "
+              "%d rows acknowledged, slowest %.2f s" % (
+                  round_, kills, load.requests, load.lost, len(book.acked),
+                  load.slowest), flush=True)
+        self.assertEqual(load.failures, [])
+        self.assertLess(load.slowest, STUCK_SECONDS)
+        self.assertGreater(kills, SECONDS)
+        s.start()
+        book.check(s)
+        check_status(s)
+        book.check_files(s)
+
+    def test_kill_under_load(self):
+        pick = random.Random(11)
+        with Server(workers=4, args=["--rollout-flush-interval-secs=1",
+                                     "--rollout-merge-after-generations=3"]
+                    ) as s:
+            with s.client() as c:
+                c.create("st")
+            book = Book("st")
+            for round_ in range(ROUNDS):
+                before = len(book.acked)
+                self.one_round(s, book, round_, pick)
+                self.assertGreater(len(book.acked), before)
+            book.check_after_restart(s)
+            with s.client() as c:
+                c.merge_all("st")
+            book.check(s)
+
+
+if __name__ == "__main__":
+    unittest.main()

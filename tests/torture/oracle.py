@@ -1,0 +1,115 @@
+"""
+oracle - what must hold after any death or failure (style 12).
+
+A Book knows every row that was ever sent and which of them were acknowledged.
+Asked after the trouble, through every worker: each acknowledged row is there,
+once; a row that is there was sent, and is whole; a second restart changes
+nothing; no process is missing, no lock and no guard is held; what manifests
+name exists.
+"""
+
+import os
+import sys
+import threading
+
+E2E = os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "e2e")
+sys.path.insert(0, E2E)
+
+import memwal				# noqa: E402
+from client import Lost			# noqa: E402
+from harness import locks_held, wait_for	# noqa: E402
+from rows import canonical, row		# noqa: E402
+
+
+def made(row_id):
+    """The one row of that id: whole or not is seen by comparing."""
+    return row(row_id, content="content of %s " % row_id * 8,
+               input_tokens=list(range(len(row_id) * 3)), reward=0.5,
+               created_at="2026-01-01T00:00:00Z")
+
+
+class Book:
+    def __init__(self, store):
+        self.store = store
+        self.lock = threading.Lock()
+        self.sent = set()
+        self.acked = set()
+
+    def append(self, client, ids, flush=False):
+        """True if acknowledged; False after any other answer, or none."""
+        with self.lock:
+            self.sent.update(ids)
+        try:
+            reply = client.append(self.store, [made(i) for i in ids],
+                                  flush=flush)
+        except Lost:
+            return False
+        if reply.status == 201:
+            with self.lock:
+                self.acked.update(ids)
+            return True
+        if reply.status < 500:
+            raise AssertionError("append: %d %s" % (
+                reply.status, reply.body[:300]))
+        return False
+
+    def check_list(self, got, acked):
+        """One list, against what was acknowledged before it was asked for."""
+        ids = [r["id"] for r in got]
+        seen = set(ids)
+        if len(seen) != len(ids):
+            raise AssertionError("twice: %s" % sorted(
+                i for i in seen if ids.count(i) > 1)[:10])
+        if acked - seen:
+            raise AssertionError("acknowledged and gone: %s" % sorted(
+                acked - seen)[:10])
+        with self.lock:
+            invented = seen - self.sent
+        if invented:
+            raise AssertionError("never sent: %s" % sorted(invented)[:10])
+        for r in got:
+            if canonical(r) != canonical(made(r["id"])):
+                raise AssertionError("not whole: %s" % r)
+        return ids
+
+    def check(self, server):
+        """Through every worker; all must agree. The ids, in order."""
+        answers = []
+        for client in server.clients_by_worker().values():
+            with self.lock:
+                acked = set(self.acked)
+            answers.append(self.check_list(client.list(self.store), acked))
+            client.close()
+        if any(a != answers[0] for a in answers):
+            raise AssertionError("workers disagree: %s" % [
+                len(a) for a in answers])
+        with self.lock:
+            self.acked.update(answers[0])	# once seen, it must stay
+        return answers[0]
+
+    def check_after_restart(self, server):
+        """A second restart changes nothing."""
+        before = self.check(server)
+        server.kill_all()
+        server.start()
+        if self.check(server) != before:
+            raise AssertionError("a restart changed the rows")
+
+    def check_files(self, server):
+        folder = server.store_dir(self.store)
+        for shard in memwal.shards(folder).values():
+            for name in shard.generations.values():
+                if not os.path.isdir(os.path.join(shard.path, name)):
+                    raise AssertionError("named and absent: %s" % name)
+
+
+def check_status(server):
+    """All processes there, nothing held."""
+    def clean():
+        status = server.status()
+        live = [p for p in status["processes"] if p["pid"] > 0]
+        guards = [s["name"] for s in status["stores"] if s["guard"]["held"]]
+        return (len(live) == server.workers_wanted + 2
+                and not guards and not locks_held(status))
+    wait_for("a clean status", clean, 10)
