@@ -19,7 +19,8 @@ for (const name of names.sort()) {
 		`version ${await table.version()}`);
 	const rows = await table.query()
 		.select(["id", "role", "content", "reward"]).limit(10).toArray();
-	console.table(rows.map(r => ({ ...r.toJSON() })));
+	console.table(rows.map(r => ({ ...r.toJSON(),
+		content: r.content?.slice(0, 40) ?? null })));
 	console.log(`with a reward of 1: ` +
 		`${await table.countRows("reward = 1")}`);
 }
