@@ -14,8 +14,10 @@
  * An outcome that is unknown is read back: the manifest bears our transaction's
  * uuid or it does not (field fault B.3). After the put the newest version is
  * looked up by listing: a higher one may mean that ours filled a hole that
- * collection had left. It stands only if the newest bears the same progress;
- * else we start again from that one (design 6.3).
+ * collection had left. It stands only if the newest bears the same progress
+ * (or, of an edit without progress, its new files); else we start again from
+ * that one (design 6.3). Whether those files are still on the disk is for the
+ * caller to look at before he drains.
  *
  * Death:	a commit is there whole or not at all. What stays behind is a
  *		transaction file that no manifest names.
@@ -34,6 +36,7 @@ enum commit_operation {
 	COMMIT_NOTHING,			/* the edit stands already */
 	COMMIT_APPEND,			/* new fragments only */
 	COMMIT_UPDATE,			/* whatever a fold changes */
+	COMMIT_CREATE_MEM_WAL,		/* the entry of lance-format.md 7.1 */
 };
 
 struct commit_deletion {
@@ -94,7 +97,6 @@ struct err commit_create_table(struct object_dir *, const struct commit_create *
  */
 struct err commit_create_generation(struct object_dir *,
     const struct arrow_schema *, const struct table_fragment *,
-    const struct arrow_pair *metadata, uint32_t metadata_count,
-    struct arena *errors) MUST_CHECK;
+    const struct arrow_pair *metadata, uint32_t metadata_count) MUST_CHECK;
 
 #endif
