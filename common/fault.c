@@ -28,6 +28,13 @@ fault_attach(struct fault_state *shared)
 	table = shared;
 }
 
+void
+fault_detach(void)
+{
+	memcpy(own_table, table, sizeof(own_table));
+	table = own_table;
+}
+
 static int
 find_point(const char *name, size_t len)
 {

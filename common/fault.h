@@ -43,6 +43,8 @@ struct fault_state {		/* one point; any process reads and counts */
 
 /* table has FAULT_COUNT entries; what was set before is copied into it. */
 void fault_attach(struct fault_state *table);
+/* Back to a table of this process alone, before that memory goes away. */
+void fault_detach(void);
 /* "fold_prepare=delay:3000": BAD_INPUT names what is wrong. */
 struct err fault_set(const char *spec) MUST_CHECK;
 /* All of a string of them, separated by blanks. */

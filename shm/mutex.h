@@ -38,6 +38,9 @@ void shm_mutex_unlock(struct shm_mutex *);
  * find their table by CONTAINER_OF or by themselves, and may die as well. */
 typedef void shm_repair(struct shm_mutex *);
 
+shm_repair shm_ordinal_table_repair, shm_store_table_repair,
+    shm_mailbox_repair, shm_rwlock_repair;
+
 /* Master only: called with the slot of a holder that kept a mutex for a whole
  * deadline (SHM_NOBODY if it had no time to write itself down); it should
  * SIGKILL that process. NULL: panic, as in every child. */

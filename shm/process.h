@@ -41,15 +41,15 @@ enum shm_role {
 	SHM_ROLE_COUNT
 };
 
-#define SHM_PROCESS_STATES(X) /* state, name, whether it may hold anything */ \
+#define SHM_PROCESS_STATES(X) /* state, name, whether somebody lives there */ \
 	X(EMPTY,	"empty",	false) \
 	X(STARTING,	"starting",	true) \
 	X(RUNNING,	"running",	true) \
 	X(DRAINING,	"draining",	true) \
-	X(DEAD,		"dead",		true)	/* until it is reaped */
+	X(DEAD,		"dead",		false)	/* being reaped */
 
 enum shm_process_state {
-#define X(state, text, holds) SHM_PROCESS_##state,
+#define X(state, text, lives) SHM_PROCESS_##state,
 	SHM_PROCESS_STATES(X)
 #undef X
 	SHM_PROCESS_STATE_COUNT
@@ -83,6 +83,11 @@ struct shm_process {
 	alignas(CACHELINE)
 	_Atomic uint64_t heartbeat_ns;		/* monotonic clock */
 
+	/* For process_cpu_seconds_total, which may not fall when one dies:
+	 * this life's as last seen by a scrape, and of the lives before. */
+	_Atomic uint64_t cpu_ticks;
+	_Atomic uint64_t cpu_ticks_past;
+
 	alignas(CACHELINE)
 	char panic_text[SHM_PANIC_TEXT];	/* read when its writer is gone */
 };
@@ -92,6 +97,8 @@ uint16_t shm_process_count(void);
 uint16_t shm_workers_max(void);
 struct shm_process *shm_process_get(uint16_t slot);
 enum shm_role shm_role_of(uint16_t slot);
+/* Whether somebody lives there who takes commands and may hold things. */
+bool shm_process_lives(uint16_t slot);
 
 const char *shm_role_name(uint32_t);
 const char *shm_process_state_name(uint32_t);
@@ -113,7 +120,11 @@ void shm_process_loop(enum shm_loop);
 /* Once a turn of the loop; also says that the process got through its start. */
 void shm_process_beat(void);
 
+/* The segment goes away under us (tests): nobody any more. */
+void shm_process_detach(void);
+
 /* Who we are; attach must have run. */
+bool shm_attached(void);
 uint16_t shm_self(void);
 uint32_t shm_self_incarnation(void);
 /* Number of the calling thread, for people: 0 is the loop. Once a thread. */
@@ -124,6 +135,8 @@ struct shm_who shm_who(void);
 uint64_t shm_life_self(void);
 /* Whether that life still goes on: slot, incarnation and state agree. */
 bool shm_life_goes_on(uint64_t life);
+/* The life that a slot has, or had last. */
+uint64_t shm_life_of(uint16_t slot);
 /* The slot of a life. */
 uint16_t shm_life_slot(uint64_t life);
 

@@ -5,9 +5,10 @@
  * reap - the one walk that releases all that a dead process held.
  *
  * The master calls it after waitpid and before it refills the slot, once a
- * death. Order: guards and rwlocks of all slots first (with what a dead writer
- * leaves marked stale), then serials, pins and loads, budgets, gauges, and the
- * mailbox last, so that senders that learn of the death find everything free.
+ * death. First the slot's life ends, for claims and for senders; then, store
+ * by store, its shares of the rwlock (what a dead writer leaves is marked
+ * stale), guards, serials, pins and loads; then budgets and gauges; the
+ * mailbox last, so that senders that learn of the death find all else free.
  *
  * It takes no mutex of rank 1 or 2 and no rwlock: robust mutexes are repaired
  * by their next takers, and a walk that waited for a second dead process would

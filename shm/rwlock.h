@@ -25,18 +25,18 @@
 #include "common/base.h"
 #include "shm/mutex.h"
 
-struct shm_rwlock_share {		/* one process */
+struct shm_rwlock_share {		/* one process; changed by it alone */
 	uint16_t readers;		/* threads of it inside */
+	uint16_t readers_waiting;
 	uint16_t writers_waiting;
 };
 
 struct shm_rwlock {
 	alignas(CACHELINE)
 	struct shm_mutex state;		/* guards all below but change */
+	_Atomic uint32_t change;	/* the futex: moves with each release */
 	uint16_t writer;		/* slot + 1 of the writer, 0: none */
 	uint16_t process_count;
-	_Atomic uint32_t change;	/* the futex: moves with each release */
-	_Atomic uint32_t sleepers;	/* a hint: 0 saves the wake call */
 	uint64_t write_since_ns;
 	struct shm_rwlock_share shares[];	/* process_count of them */
 };
@@ -55,8 +55,9 @@ struct shm_rwlock_reaped {
 	bool wrote;
 };
 
-/* Master only, for a slot that it has reaped. */
+/* Master only, for a slot that it has reaped. If it died writing, spoil(arg)
+ * marks what the lock protects before anybody else gets in. */
 struct shm_rwlock_reaped shm_rwlock_reap(struct shm_rwlock *,
-    uint16_t dead_slot);
+    uint16_t dead_slot, void (*spoil)(void *), void *arg);
 
 #endif

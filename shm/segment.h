@@ -37,7 +37,7 @@ struct shm_config {
 	uint32_t shard_records;		/* shards of others, all stores together */
 	uint32_t ordinals;		/* known ordinals, all instances */
 	struct slice instance_id;	/* copied */
-	uint64_t memory_limit;		/* of this container; 0: none known */
+	uint64_t memory_limit;		/* 0: shm_memory_limit() of limit.h */
 	uint64_t budget_limits[SHM_BUDGET_COUNT];	/* 0: no limit */
 };
 
@@ -55,9 +55,5 @@ void shm_segment_destroy(void);
 /* MUST that the mapping is ours and whole; shm_process_attach calls it. */
 void shm_segment_check(void);
 uint64_t shm_segment_bytes(void);
-
-/* The bytes that this process and its children may use: the smallest of the
- * cgroup limits above it (v1 or v2) and the machine's memory. */
-uint64_t shm_memory_limit(void);
 
 #endif

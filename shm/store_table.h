@@ -17,8 +17,8 @@
  * must not outlive the slot (an open WAL entry with a live claim) holds a pin.
  *
  * Layout of a slot: struct shm_slot, then workers_max shard states (the local
- * ordinals), then per process the oldest serial it reads and its pins, then
- * the rwlock. At most 4 KiB with 16 workers. Shards of other instances and
+ * ordinals), then the rwlock, then per process the oldest serial it reads and
+ * its pins. At most 4 KiB with 16 workers. Shards of other instances and
  * orphans are records of one pool of the segment, chained from the slot.
  *
  * Death:	a dead holder of the mutex: the hash index, the free slots and
@@ -119,7 +119,8 @@ struct shm_slot {
 	uint32_t hash;			/* of kind and name */
 	uint32_t next_free;		/* guarded by the table's mutex */
 
-	_Atomic uint64_t load;		/* enum shm_load_state | loader's life */
+	_Atomic uint64_t load;		/* 0: absent, 1: ready, else the life of
+					 * the process that loads it */
 	_Atomic uint64_t last_used_ns;	/* coarse: who evicts may be wrong a bit */
 	_Atomic uint32_t dirty;		/* appended to since the last clean tick */
 	_Atomic uint32_t reads_refused;	/* too many pending generations */
@@ -135,15 +136,14 @@ struct shm_slot {
 	_Atomic uint64_t pinned_version;	/* 0: follows the newest */
 	_Atomic uint32_t flags;
 	_Atomic uint32_t first_record;	/* chain; SHM_NO_RECORD: none */
-	_Atomic uint32_t record_count;
 };
 
 /* A shard of another instance, or an orphan. */
 struct shm_record {
 	alignas(CACHELINE)
 	struct uuid shard;
-	_Atomic uint32_t next;
-	_Atomic uint32_t slot;		/* index + 1 of the slot, 0: free */
+	_Atomic uint32_t next;		/* of the slot's chain, or free */
+	uint32_t chained;		/* the repair's; else without meaning */
 	struct shm_shard_state state;
 };
 
@@ -253,13 +253,24 @@ struct shm_store_info {
 
 bool shm_store_peek(struct shm_ref, struct shm_store_info *) MUST_CHECK;
 
-/* Pieces of a slot; for view.c, reap.c and metric.c. */
+/* For tests: whether index, free lists and chains agree with the slots. */
+bool shm_store_table_sound(void);
+
+/* Pieces of a slot; for the files of this module, view.c, reap.c, metric. */
 struct shm_slot *shm_slot_at(uint32_t index);
 struct shm_rwlock *shm_slot_lock(struct shm_slot *);
 struct shm_shard_state *shm_slot_local(struct shm_slot *, uint32_t ordinal);
 _Atomic uint64_t *shm_slot_serials(struct shm_slot *);	/* by process slot */
 _Atomic uint32_t *shm_slot_pins(struct shm_slot *);	/* by process slot */
 struct shm_record *shm_record_at(uint32_t index);
+uint32_t shm_records(void);
 bool shm_slot_is(const struct shm_slot *, struct shm_ref);
+/* The slot, with its lock taken, if the ref is current; else NULL and none. */
+struct shm_slot *shm_slot_read(struct shm_ref);
+struct shm_slot *shm_slot_write(struct shm_ref);
+/* Whether any process pins, reads, guards, seals or loads it. */
+bool shm_slot_needed(struct shm_slot *);
+/* Marks the slot as used now, if the last mark is a second old. */
+void shm_slot_used(struct shm_slot *);
 
 #endif

@@ -1,0 +1,110 @@
+#include "common/base.h"
+
+#include "shm/process.h"
+#include "shm/store_table.h"
+
+/*
+ * Looks at a slot without a lock: the master does, which may never wait for
+ * one. What changes meanwhile may be of two moments; only a change of hands
+ * would mix two stores, so the incarnation is looked at before and after.
+ */
+
+static void
+add_shard(struct shm_store_info *info, const struct shm_shard_state *s)
+{
+	struct shm_manifest_marks m = shm_shard_marks(s);
+	struct shm_point commit = shm_shard_commit(s);
+
+	if (m.version == 0 && commit.end == 0)
+		return;
+	info->shards++;
+	info->pending_generations += m.pending_generations;
+	info->pending_generations_max = MAX(info->pending_generations_max,
+	    m.pending_generations);
+	info->pending_bytes += m.pending_bytes;
+	if (commit.end != 0 && commit.position > m.replay_after)
+		info->tail_shards++;
+}
+
+static void
+add_shards(struct shm_store_info *info, struct shm_slot *s)
+{
+	uint32_t i, seen = 0;
+
+	for (i = 0; i < shm_workers_max(); i++)
+		add_shard(info, shm_slot_local(s, i));
+	/* Bounded: a chain that is taken apart may lead anywhere. */
+	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&
+	    seen < shm_records(); i = atomic_load(&shm_record_at(i)->next)) {
+		add_shard(info, &shm_record_at(i)->state);
+		seen++;
+	}
+}
+
+static void
+add_users(struct shm_store_info *info, struct shm_slot *s)
+{
+	uint64_t serial;
+	uint16_t p;
+
+	for (p = 0; p < shm_process_count(); p++) {
+		info->pins += atomic_load(&shm_slot_pins(s)[p]);
+		serial = atomic_load(&shm_slot_serials(s)[p]);
+		if (serial != 0 && (info->oldest_serial == 0 ||
+		    serial < info->oldest_serial))
+			info->oldest_serial = serial;
+	}
+}
+
+static void
+copy_guard(struct shm_store_info *info, const struct shm_guard *g)
+{
+	info->guarded = shm_guard_holder(g, &info->guard_holder);
+	info->guard_phase = atomic_load(&g->phase);
+	info->guard_since_ns = atomic_load(&g->since_ns);
+	info->guard_deadline_ns = atomic_load(&g->deadline_ns);
+}
+
+static void
+copy_tick(struct shm_store_info *info, const struct shm_tick_status *t)
+{
+	info->tick_start_us = atomic_load(&t->last_start_us);
+	info->tick_end_us = atomic_load(&t->last_end_us);
+	info->ticks = atomic_load(&t->ticks);
+	info->busy_skips = atomic_load(&t->busy_skips);
+	info->seal_errors = atomic_load(&t->seal_errors);
+	info->fold_errors = atomic_load(&t->fold_errors);
+	info->timeouts = atomic_load(&t->timeouts);
+	info->last_err_kind = atomic_load(&t->last_err_kind);
+	info->last_err_phase = atomic_load(&t->last_err_phase);
+	info->errors_in_row = atomic_load(&t->errors_in_row);
+}
+
+bool
+shm_store_peek(struct shm_ref ref, struct shm_store_info *info)
+{
+	struct shm_slot *s = shm_store_slot(ref);
+	uint8_t len;
+
+	if (s == NULL)
+		return false;
+	memset(info, 0, sizeof(*info));
+	info->ref = ref;
+	info->kind = s->kind;
+	len = s->name_len;
+	memcpy(info->name, s->name, MIN(len, SHM_STORE_NAME_MAX));
+	info->store = s->store;
+	info->load = shm_store_load_state(ref);
+	info->flags = atomic_load(&s->flags);
+	info->dirty = atomic_load(&s->dirty) != 0;
+	info->serial = atomic_load(&s->serial);
+	info->base_version = atomic_load(&s->base_version);
+	info->pinned_version = atomic_load(&s->pinned_version);
+	info->reads_refused = atomic_load(&s->reads_refused);
+	add_users(info, s);
+	add_shards(info, s);
+	copy_guard(info, &s->guard);
+	copy_tick(info, &s->tick);
+	atomic_thread_fence(memory_order_acquire);
+	return shm_slot_is(s, ref);
+}
