@@ -261,13 +261,19 @@ builder_clear(struct builder *b, size_t keep_bytes)
 /* ---- rows */
 
 void
-builder_end_row(struct builder *b)
+builder_end_rows(struct builder *b, uint64_t count)
 {
 	uint32_t i;
 
 	for (i = 0; i < b->schema->field_count; i++)
-		MUST(b->columns[i].length == b->row_count + 1);
-	b->row_count++;
+		MUST(b->columns[i].length == b->row_count + count);
+	b->row_count += count;
+}
+
+void
+builder_end_row(struct builder *b)
+{
+	builder_end_rows(b, 1);
 }
 
 void

@@ -57,6 +57,8 @@ size_t builder_bytes(const struct builder *);
 
 /* Every column must have exactly one value more than there are rows. */
 void builder_end_row(struct builder *);
+/* The same for rows that were copied in runs: count values more. */
+void builder_end_rows(struct builder *, uint64_t count);
 /* Drops all rows from row_count on, and what of a half row is there. */
 void builder_cut(struct builder *, uint64_t row_count);
 /* Good until the next change. */
