@@ -7,6 +7,7 @@
 #include "worker/lance/file.pb-c.h"
 #include "worker/lance/page_encoding.h"
 #include "worker/lance/proto.h"
+#include "worker/object/map.h"
 
 /*
  * Messages are unpacked one column at a time into a scratch arena, and what a
@@ -21,6 +22,7 @@
 struct parse {
 	struct data_file *file;
 	struct slice bytes;
+	const struct data_file_ids *ids;
 	struct arena scratch;
 	uint64_t columns_at, globals_at;	/* the two tables */
 	uint32_t global_count;
@@ -147,7 +149,7 @@ index_own_ids(struct parse *p, Pb__FileSchema *schema)
 }
 
 static struct err
-read_descriptor(struct parse *p, const struct data_file_ids *ids)
+read_descriptor(struct parse *p)
 {
 	struct data_file *f = p->file;
 	Pb__FileDescriptor *d;
@@ -173,7 +175,7 @@ read_descriptor(struct parse *p, const struct data_file_ids *ids)
 			return e;
 		f->pair_count = (uint32_t)d->schema->n_metadata;
 	}
-	return ids != NULL ? index_ids(p, ids) : index_own_ids(p, d->schema);
+	return p->ids != NULL ? index_ids(p, p->ids) : index_own_ids(p, d->schema);
 }
 
 static struct err
@@ -240,20 +242,18 @@ read_columns(struct parse *p)
 	return OK;
 }
 
+/* A marked read: it may be left at any access to the mapping. */
 static struct err
-parse_file(struct data_file *f, struct slice bytes,
-    const struct data_file_ids *ids)
+parse_file(void *ctx)
 {
-	struct parse p = { .file = f, .bytes = bytes };
+	struct parse *p = ctx;
 	struct err e;
 
-	arena_init(&p.scratch, DATA_FILE_META_MAX);
-	e = read_footer(&p);
+	e = read_footer(p);
 	if (!err_is(e))
-		e = read_descriptor(&p, ids);
+		e = read_descriptor(p);
 	if (!err_is(e))
-		e = read_columns(&p);
-	arena_free(&p.scratch);
+		e = read_columns(p);
 	return e;
 }
 
@@ -261,18 +261,21 @@ struct err
 data_file_parse(struct slice bytes, const struct data_file_ids *ids,
     struct data_file **out)
 {
-	struct data_file *f = calloc(1, sizeof(*f));
+	struct parse p = { .bytes = bytes, .ids = ids };
 	struct err e;
 
-	if (f == NULL)
+	p.file = calloc(1, sizeof(*p.file));
+	if (p.file == NULL)
 		return FAIL(NO_MEMORY, "open data file");
-	arena_init(&f->arena, DATA_FILE_META_MAX);
-	e = parse_file(f, bytes, ids);
+	arena_init(&p.file->arena, DATA_FILE_META_MAX);
+	arena_init(&p.scratch, DATA_FILE_META_MAX);
+	e = object_map_guarded(parse_file, &p);
+	arena_free(&p.scratch);
 	if (err_is(e)) {
-		data_file_close(f);
+		data_file_close(p.file);
 		return e;
 	}
-	*out = f;
+	*out = p.file;
 	return OK;
 }
 

@@ -37,9 +37,34 @@
 #include "worker/arrow/batch.h"
 #include "worker/object/object.h"
 
-struct key_index;
-struct key_build;
+struct data_file;
 struct fragment;
+struct key_build;
+
+struct key_page {			/* a run of keys behind each other */
+	uint64_t first, count;		/* positions */
+	const uint8_t *ends;		/* u64 each */
+	const char *bytes;
+};
+
+struct key_index {
+	uint64_t count;
+	bool unique;			/* no key occurs twice */
+	uint32_t page_count;
+	struct key_page *pages;
+	uint32_t *rows;			/* of each position */
+	size_t head;			/* bytes that all keys begin with */
+	uint64_t *samples;		/* what follows of each n-th key */
+	uint64_t sample_count;
+	const uint8_t *filter;
+	size_t filter_bytes;
+	/* What of it lies in files, and what in memory; NULL: the other. */
+	struct data_file *file;
+	struct object_map filter_map;
+	char *own_bytes;
+	uint64_t *own_ends;
+	uint8_t *own_filter;
+};
 
 /* Where the files of one index are, relative to its directory. */
 struct key_index_paths {
@@ -66,14 +91,12 @@ struct err key_build_add(struct key_build *, const struct array *keys) MUST_CHEC
 struct err key_build_end(struct key_build *, struct key_index **) MUST_CHECK;
 void key_build_abort(struct key_build *);	/* NULL is fine */
 
-/* Writes its files; EXISTS: somebody else has. The filter has the engine's
- * fixed size if there is a lookup file. */
+/* Writes its files; EXISTS: somebody else has, or a damaged one must be deleted
+ * first. The filter has the engine's fixed size if there is a lookup file. */
 struct err key_index_write(const struct key_index *, struct object_dir *,
     const struct key_index_paths *, struct object_pace *) MUST_CHECK;
 void key_index_close(struct key_index *);	/* NULL is fine */
 
-uint64_t key_index_count(const struct key_index *);
-bool key_index_unique(const struct key_index *);	/* no key occurs twice */
 size_t key_index_bytes(const struct key_index *);	/* memory, mapping left out */
 
 /* The positions of a key; false if it is not there. hash: bloom_hash(key),

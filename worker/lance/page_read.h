@@ -17,6 +17,9 @@
  * Lifetime:	the array is good as long as the file is open and the arena is
  *		not reset.
  * Locking:	none needed; the file is immutable.
+ * Mapping:	reading and using what was read are for a marked read
+ *		(object/map.h), which is the caller's: values are still in the
+ *		file when these functions have returned.
  * Errors:	CORRUPT: offsets that fall or leave their page, a page of a
  *		form that the field's type cannot have, a child shorter than
  *		its parent says. NO_MEMORY: the arena's cap; take a shorter run.
