@@ -97,6 +97,18 @@ struct err key_index_write(const struct key_index *, struct object_dir *,
     const struct key_index_paths *, struct object_pace *) MUST_CHECK;
 void key_index_close(struct key_index *);	/* NULL is fine */
 
+static inline uint64_t
+key_index_count(const struct key_index *ix)
+{
+	return ix->count;
+}
+
+static inline bool
+key_index_unique(const struct key_index *ix)
+{
+	return ix->unique;
+}
+
 size_t key_index_bytes(const struct key_index *);	/* memory, mapping left out */
 
 /* The positions of a key; false if it is not there. hash: bloom_hash(key),
