@@ -92,7 +92,7 @@ def row(row_id, **columns):
 
 def kib_row(row_id, **columns):
     """About 2 KB of JSON, as a generation worker would send."""
-    return row(row_id, content="The answer follows from step %s. " % row_id,
+    return row(row_id, content="The answer follows from step %s. " % row_id * 12,
                input_tokens=list(range(100000, 100060)),
                output_tokens=list(range(70)),
                output_logprobs=[-0.125 * k for k in range(70)],

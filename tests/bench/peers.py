@@ -1,0 +1,166 @@
+"""
+peers - what memwald is measured against, on the same machine and disk.
+
+Postgres is a cluster of its own in a temporary folder (fsync on, its other
+settings the defaults but for the socket), Nginx a server that answers
+`return 200`. Both end with their with block. load() runs load.c.
+
+Lifetime: PostgreSQL refuses root, so its programs run as the user postgres
+there, and as whoever we are elsewhere.
+"""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "interop"))
+
+from harness import build_path, free_port, wait_for	# noqa: E402
+from rows import kib_row				# noqa: E402
+
+BINARIES = "/usr/lib/postgresql/15/bin"
+TABLE = "CREATE TABLE r (id text PRIMARY KEY, doc jsonb); CREATE SEQUENCE s;"
+INSERT = "INSERT INTO r VALUES ('k' || nextval('s'), '%s'::jsonb);\n"
+SELECT = "\\set k random(1, %d)\nSELECT doc FROM r WHERE id = 'k' || :k;\n"
+
+
+def load(port, connections, seconds, *what):
+    """What load.c measured: rate, p50_us, p99_us, max_us, requests."""
+    run = subprocess.run(
+        [build_path("tests/bench/load", ""), str(port), str(connections),
+         str(seconds), *[str(w) for w in what]],
+        capture_output=True, text=True, timeout=seconds + 60)
+    if run.returncode != 0:
+        raise AssertionError("load: %d %s" % (run.returncode, run.stderr))
+    result = json.loads(run.stdout)
+    if result["errors"]:
+        raise AssertionError("load: %d of %d requests failed" % (
+            result["errors"], result["requests"]))
+    return result
+
+
+class Postgres:
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="memwald-bench-")
+        self.port = free_port()
+        self.user = []
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres")
+            self.user = ["runuser", "-u", "postgres", "--"]
+        self.data = os.path.join(self.folder, "data")
+        self.pid_file = os.path.join(self.data, "postmaster.pid")
+        try:
+            self.tool("initdb", "-D", self.data, "-A", "trust", "-U", "bench")
+            self.tool("pg_ctl", "-D", self.data, "-w", "-l",
+                      os.path.join(self.folder, "log"), "-o",
+                      "-p %d -k %s -c listen_addresses=127.0.0.1" % (
+                          self.port, self.folder), "start")
+            self.sql(TABLE)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if os.path.exists(self.pid_file):
+            self.tool("pg_ctl", "-D", self.data, "-m", "immediate", "-w",
+                      "stop")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def tool(self, name, *args):
+        """Its output; a file takes it, since a server that pg_ctl started
+        would keep a pipe open for ever."""
+        with tempfile.TemporaryFile("w+") as out:
+            status = subprocess.run(
+                self.user + [os.path.join(BINARIES, name), *args],
+                stdout=out, stderr=subprocess.STDOUT, timeout=300,
+                cwd=self.folder).returncode
+            out.seek(0)
+            text = out.read()
+        if status != 0:
+            raise AssertionError("%s: %d %s" % (name, status, text))
+        return text
+
+    def address(self):
+        return ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench",
+                "postgres"]
+
+    def sql(self, text):
+        return self.tool("psql", *self.address(), "-qAtc", text)
+
+    def pgbench(self, clients, seconds, script):
+        path = os.path.join(self.folder, "script")
+        with open(path, "w") as f:
+            f.write(script)
+        os.chmod(path, 0o644)
+        log = os.path.join(self.folder, "tx")
+        text = self.tool("pgbench", "-n", "-M", "prepared", "-c",
+                         str(clients), "-j", str(min(clients, 2)), "-T",
+                         str(seconds), "-f", path, "-l",
+                         "--log-prefix=" + log, *self.address())
+        rate = float(text.split("tps = ")[1].split()[0])
+        times = []
+        for name in glob.glob(log + ".*"):
+            with open(name) as f:
+                times += [int(line.split()[2]) for line in f]
+            os.unlink(name)
+        times.sort()
+        return {"rate": rate, "p50_us": times[len(times) // 2],
+                "p99_us": times[len(times) * 99 // 100],
+                "max_us": times[-1], "requests": len(times)}
+
+    def insert(self, clients, seconds):
+        return self.pgbench(clients, seconds, INSERT % json.dumps(
+            kib_row("x")).replace("'", "''"))
+
+    def select(self, clients, seconds):
+        keys = int(self.sql("SELECT max(substr(id, 2)::int) FROM r"))
+        return self.pgbench(clients, seconds, SELECT % keys)
+
+
+class Nginx:
+    CONF = """
+worker_processes auto;
+daemon off;
+error_log stderr;
+pid %(folder)s/pid;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path %(folder)s;
+    proxy_temp_path %(folder)s;
+    fastcgi_temp_path %(folder)s;
+    uwsgi_temp_path %(folder)s;
+    scgi_temp_path %(folder)s;
+    server {
+        listen 127.0.0.1:%(port)d reuseport;
+        location / { return 200 '{"status":"ok"}'; }
+    }
+}
+"""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="memwald-bench-")
+        self.port = free_port()
+        path = os.path.join(self.folder, "conf")
+        with open(path, "w") as f:
+            f.write(self.CONF % {"folder": self.folder, "port": self.port})
+        self.proc = subprocess.Popen(
+            ["/usr/sbin/nginx", "-e", "stderr", "-c", path],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for("nginx", lambda: os.path.exists(os.path.join(
+            self.folder, "pid")), 10)
+        return self
+
+    def __exit__(self, *_):
+        self.proc.send_signal(signal.SIGTERM)
+        self.proc.wait(30)
+        shutil.rmtree(self.folder, ignore_errors=True)
