@@ -1,0 +1,115 @@
+#include "common/base.h"
+
+#include "worker/store/append.h"
+#include "worker/store/engine.h"
+#include "worker/store/store.h"
+
+struct err
+engine_init(struct engine *en, const struct config *config, struct loop *loop,
+    struct pool *pool, uint32_t ordinal)
+{
+	uint32_t i;
+
+	*en = (struct engine){ .loop = loop, .pool = pool, .config = config,
+	    .ordinal = ordinal };
+	for (i = 0; i < ENGINE_BUCKETS; i++)
+		list_init(&en->buckets[i]);
+	list_init(&en->due);
+	list_init(&en->calls);
+	return object_root_open(config->data_dir, &en->root);
+}
+
+static void
+call_end(struct engine_call *call, struct err e, uint64_t arg0)
+{
+	list_remove(&call->link);
+	timer_cancel(loop_timers(call->engine->loop), &call->deadline);
+	call->done(call, e, arg0);
+}
+
+static void
+call_expired(struct timer *t)
+{
+	call_end(CONTAINER_OF(t, struct engine_call, deadline),
+	    FAIL(TIMED_OUT, "no reply from another process in time"), 0);
+}
+
+struct err
+engine_call(struct engine *en, struct engine_call *call, uint16_t to,
+    struct shm_command *command, uint64_t span_ns)
+{
+	struct err e;
+
+	call->engine = en;
+	call->token = command->token = shm_mailbox_token();
+	e = shm_mailbox_send(to, command);
+	if (err_is(e))
+		return e;
+	list_append(&en->calls, &call->link);
+	timer_init(&call->deadline, call_expired);
+	timer_set(loop_timers(en->loop), &call->deadline,
+	    loop_now_ns(en->loop) + span_ns);
+	return OK;
+}
+
+/* A reply whose caller gave up finds nobody. */
+static void
+take_reply(struct engine *en, const struct shm_command *command)
+{
+	struct err e = { .what = "reply of another process" };
+	struct list *l;
+
+	if (command->kind == SHM_MAIL_ABORTED)
+		e.kind = ERR_UNAVAILABLE;
+	else
+		e.kind = command->err < ERR_KIND_COUNT ?
+		    (uint16_t)command->err : ERR_INTERNAL;
+	LIST_FOREACH(l, &en->calls) {
+		struct engine_call *call =
+		    CONTAINER_OF(l, struct engine_call, link);
+
+		if (call->token == command->token) {
+			call_end(call, e, command->args[0]);
+			return;
+		}
+	}
+}
+
+bool
+engine_command(struct engine *en, const struct shm_command *command)
+{
+	switch (command->kind) {
+	case SHM_MAIL_REPLY:
+	case SHM_MAIL_ABORTED:
+		take_reply(en, command);
+		return true;
+	case SHM_MAIL_ROTATE:
+		append_rotate(en, command);
+		return true;
+	default:
+		return false;
+	}
+}
+
+void
+engine_before_wait(void *engine)
+{
+	append_start_due(engine);
+}
+
+bool
+engine_idle(const struct engine *en)
+{
+	const struct list *l;
+	uint32_t i;
+
+	if (en->due_count > 0 || !list_empty(&en->calls))
+		return false;
+	for (i = 0; i < ENGINE_BUCKETS; i++) {
+		LIST_FOREACH(l, &en->buckets[i]) {
+			if (append_busy(CONTAINER_OF(l, struct store, link)))
+				return false;
+		}
+	}
+	return true;
+}

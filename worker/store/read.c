@@ -1,0 +1,502 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/hash.h"
+#include "common/log.h"
+#include "shm/metric.h"
+#include "worker/lance/bloom.h"
+#include "worker/store/read.h"
+#include "worker/store/reload.h"
+
+/* A view that vanishes under us each time: then 503 (contract 4.3). */
+#define VIEW_TRIES	3
+/* What the loop reads by itself, without a thread. */
+#define FOLLOW_INLINE_MAX (256u << 10)
+
+struct view_job {
+	struct op op;
+	struct store *store;
+	struct list waiting;		/* viewers that this run serves */
+	struct snapshot *snapshot;	/* taken now, or the store's, held */
+	uint32_t tail_count;
+	struct tail **tails;		/* the store's, meanwhile */
+	bool tails_only;
+	struct err err;
+};
+
+static void
+free_tails(struct tail **tails, uint32_t count)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		tail_free(tails[i]);
+	free(tails);
+}
+
+void
+read_close(struct store *s)
+{
+	snapshot_drop(s->snapshot);
+	free_tails(s->tails, s->tail_count);
+	s->snapshot = NULL;
+	s->tails = NULL;
+	s->tail_count = 0;
+}
+
+/* Tails in the order of the snapshot's shards; those that were there stay. */
+static struct err
+match_tails(struct view_job *j)
+{
+	const struct snapshot *s = j->snapshot;
+	struct tail **tails = calloc(MAX(s->shard_count, 1u), sizeof(*tails));
+	struct err e = OK;
+	uint32_t i, k;
+
+	if (tails == NULL)
+		return FAIL(NO_MEMORY, "follow shards");
+	for (i = 0; i < s->shard_count; i++) {
+		for (k = 0; k < j->tail_count && tails[i] == NULL; k++) {
+			if (j->tails[k] != NULL && uuid_eq(
+			    tail_shard(j->tails[k]), &s->shards[i].uuid)) {
+				tails[i] = j->tails[k];
+				j->tails[k] = NULL;
+			}
+		}
+		if (tails[i] == NULL)
+			e = tail_new(j->store->shape, &s->shards[i].uuid,
+			    &tails[i]);
+		if (err_is(e))
+			break;
+	}
+	free_tails(j->tails, j->tail_count);
+	j->tails = tails;
+	j->tail_count = s->shard_count;
+	return e;
+}
+
+/* The end to follow a shard to: what its owner has published. */
+static struct shm_point
+published(const struct snapshot *s, uint32_t i)
+{
+	return shm_shard_commit(shm_store_shard(s->view.ref,
+	    s->shards[i].shard));
+}
+
+static struct err
+follow_tails(const struct snapshot *s, struct tail **tails,
+    struct object_dir *dir)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	for (i = 0; !err_is(e) && i < s->shard_count; i++) {
+		uint64_t from = s->shards[i].manifest.replay_after;
+
+		tail_trim(tails[i], from);
+		e = tail_follow(tails[i], dir, from, published(s, i));
+	}
+	return e;
+}
+
+/* Another engine, or instance, may have committed to the base table. */
+static struct err
+look_for_base(struct store *s)
+{
+	uint64_t newest;
+	struct err e = table_newest(s->dir, &newest);
+
+	return err_is(e) ? e : shm_view_raise(s->ref, newest, NULL, 0, NULL);
+}
+
+static int32_t
+run_view(struct op *op)
+{
+	struct view_job *j = CONTAINER_OF(op, struct view_job, op);
+	struct store *s = j->store;
+	int tries = 0;
+
+	do {
+		if (!j->tails_only || tries > 0) {
+			struct snapshot *taken;
+
+			j->err = look_for_base(s);
+			if (!err_is(j->err))
+				j->err = snapshot_take(s->dir, s->shape,
+				    s->ref, &s->readers, j->snapshot, &taken);
+			if (err_is(j->err))
+				continue;
+			snapshot_drop(j->snapshot);
+			j->snapshot = taken;
+			j->err = match_tails(j);
+		}
+		if (!err_is(j->err) && j->snapshot->view.pinned_version == 0)
+			j->err = follow_tails(j->snapshot, j->tails, s->dir);
+	} while (j->err.kind == ERR_NOT_FOUND && ++tries < VIEW_TRIES);
+	return 0;
+}
+
+static void
+serve(struct list *waiting, struct err e)
+{
+	struct list *l;
+
+	while ((l = list_pop(waiting)) != NULL) {
+		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
+
+		w->done(w, e);
+	}
+}
+
+static void view_or_job(struct store *);
+
+static void
+view_done(struct op *op, int32_t res)
+{
+	struct view_job *j = CONTAINER_OF(op, struct view_job, op);
+	struct store *s = j->store;
+	struct err e = j->err;
+
+	(void)res;
+	s->viewing = false;
+	snapshot_drop(s->snapshot);
+	s->snapshot = j->snapshot;
+	s->tails = j->tails;
+	s->tail_count = j->tail_count;
+	if (e.kind == ERR_NOT_FOUND)
+		e = FAIL(UNAVAILABLE, "the store changed during the read");
+	if (err_is(e) && s->snapshot != NULL) {
+		/* What was half followed is followed anew. */
+		read_close(s);
+	}
+	serve(&j->waiting, e);
+	free(j);
+	if (!list_empty(&s->viewers) && !s->viewing)
+		view_or_job(s);
+	store_close(s);
+}
+
+static void
+start_job(struct store *s, bool tails_only)
+{
+	struct view_job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL) {
+		serve(&s->viewers, FAIL(NO_MEMORY, "take a view"));
+		return;
+	}
+	list_init(&j->waiting);
+	list_splice(&j->waiting, &s->viewers);
+	j->store = store_hold(s);
+	j->snapshot = s->snapshot == NULL ? NULL : snapshot_hold(s->snapshot);
+	j->tails = s->tails;
+	j->tail_count = s->tail_count;
+	j->tails_only = tails_only;
+	j->op.done = view_done;
+	s->tails = NULL;
+	s->tail_count = 0;
+	s->viewing = true;
+	if (pool_submit(s->engine->pool, &j->op, run_view))
+		return;
+	j->err = FAIL(BUSY, "too many reads are waiting");
+	view_done(&j->op, 0);
+}
+
+/* Whether the base table moved on without us: another engine's commit, or
+ * another instance's. The newest is found by listing, on the pool. */
+static bool
+base_moved(struct store *s)
+{
+	return !err_is(table_version_exists(s->dir,
+	    s->snapshot->view.base_version + 1));
+}
+
+static uint64_t
+bytes_behind(const struct store *s)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->snapshot->shard_count; i++) {
+		struct shm_point p = published(s->snapshot, i);
+
+		if (p.position > s->snapshot->shards[i].manifest.replay_after)
+			bytes += tail_behind(s->tails[i], p);
+	}
+	return bytes;
+}
+
+/*
+ * Serves all viewers now if what is open is current and the tails are close,
+ * else on the pool. Last commits are looked at before the serial is compared:
+ * if it is still ours, what they name lies in this snapshot or behind it.
+ */
+static void
+view_or_job(struct store *s)
+{
+	struct list waiting;
+	uint64_t behind;
+	struct err e;
+
+	if (s->snapshot == NULL) {
+		start_job(s, false);
+		return;
+	}
+	behind = bytes_behind(s);
+	if (!snapshot_is_current(s->snapshot) || base_moved(s)) {
+		start_job(s, false);
+	} else if (s->snapshot->view.pinned_version != 0) {
+		list_init(&waiting);
+		list_splice(&waiting, &s->viewers);
+		serve(&waiting, OK);
+	} else if (behind > FOLLOW_INLINE_MAX) {
+		start_job(s, true);
+	} else {
+		e = behind == 0 ? OK :
+		    follow_tails(s->snapshot, s->tails, s->dir);
+		if (e.kind == ERR_NOT_FOUND) {
+			start_job(s, false);
+			return;
+		}
+		list_init(&waiting);
+		list_splice(&waiting, &s->viewers);
+		serve(&waiting, e);
+	}
+}
+
+void
+read_view(struct store *s, struct store_wait *w)
+{
+	list_append(&s->viewers, &w->link);
+	if (!s->viewing)
+		view_or_job(s);
+}
+
+/* Refuses reads that would open too much (contract 6.6), and warns early. */
+static struct err
+check_pending(const struct store *s)
+{
+	const struct config *c = s->engine->config;
+	struct snapshot_pending p = snapshot_pending(s->snapshot);
+	uint32_t i;
+
+	for (i = 0; i < s->snapshot->shard_count; i++)
+		shm_metric_observe(METRIC_rollout_wal_pending_generations, 0,
+		    s->snapshot->shards[i].source_count);
+	if (c->rollout_wal_pending_max_generations == 0 ||
+	    p.sum <= c->rollout_wal_pending_max_generations)
+		return OK;
+	return FAIL(BUSY, "too many pending WAL generations");
+}
+
+struct get {
+	const struct store *store;
+	struct slice key;
+	struct arena *arena;
+	struct merge_row best;
+	bool found;
+};
+
+static struct err
+consider(struct get *g, const struct merge_row *row)
+{
+	int order = 1;
+	struct err e = OK;
+
+	if (g->found)
+		e = merge_compare(g->store->shape, row, &g->best, g->arena,
+		    &order);
+	if (!err_is(e) && order > 0) {
+		g->best = *row;
+		g->found = true;
+	}
+	return e;
+}
+
+static struct err
+probe_source(struct get *g, const struct source *source, uint64_t hash)
+{
+	struct merge_row row = { .key = g->key, .source = source };
+	struct span at;
+	struct err e = OK;
+	uint64_t i;
+
+	if (!key_index_find(source->index, g->key, hash, &at))
+		return OK;
+	for (i = at.first; !err_is(e) && i < at.first + at.count; i++) {
+		row.row = key_index_row(source->index, i);
+		if (!fragment_is_deleted(source->fragment, row.row))
+			e = consider(g, &row);
+	}
+	return e;
+}
+
+static struct err
+probe_tails(struct get *g, const struct store *s)
+{
+	uint64_t hash = hash_bytes(g->key.ptr, g->key.len);
+	struct tail_row found;
+	struct err e = OK;
+	uint32_t i;
+
+	for (i = 0; !err_is(e) && i < s->snapshot->shard_count; i++) {
+		struct merge_row row = { .key = g->key };
+
+		if (!tail_find(s->tails[i], g->key, hash,
+		    s->snapshot->shards[i].manifest.replay_after, &found))
+			continue;
+		row.batch = found.batch;
+		row.row = found.row;
+		e = consider(g, &row);
+	}
+	return e;
+}
+
+static struct err
+probe(struct get *g, const struct store *s)
+{
+	const struct snapshot *snap = s->snapshot;
+	uint64_t hash = bloom_hash(g->key);
+	struct err e = probe_tails(g, s);
+	uint32_t i, k;
+
+	for (i = 0; !err_is(e) && i < snap->shard_count; i++) {
+		for (k = 0; !err_is(e) && k < snap->shards[i].source_count; k++)
+			e = probe_source(g, snap->shards[i].sources[k], hash);
+	}
+	for (i = 0; !err_is(e) && i < snap->base->source_count; i++)
+		e = probe_source(g, snap->base->sources[i], hash);
+	return e;
+}
+
+struct err
+read_get(struct store *s, struct slice key, struct arena *arena,
+    struct batch *batch, uint64_t *at, bool *found)
+{
+	struct get g = { .store = s, .key = key, .arena = arena };
+	struct err e = check_pending(s);
+
+	if (!err_is(e))
+		e = probe(&g, s);
+	*found = g.found;
+	if (err_is(e) || !g.found)
+		return e;
+	if (g.best.batch != NULL) {
+		*at = g.best.row;
+		return tail_read(g.best.batch, s->shape, arena, batch);
+	}
+	*at = 0;
+	return source_read(g.best.source, (struct span){ g.best.row, 1 },
+	    arena, batch);
+}
+
+struct read_list {
+	struct snapshot *snapshot;
+	uint32_t tail_count;
+	struct tail_sorted *tails;
+	struct merge *merge;
+};
+
+static struct err
+sort_tails(struct store *s, struct read_list *l)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	l->tails = calloc(MAX(s->snapshot->shard_count, 1u),
+	    sizeof(*l->tails));
+	if (l->tails == NULL)
+		return FAIL(NO_MEMORY, "list a store");
+	for (i = 0; !err_is(e) && i < s->snapshot->shard_count; i++) {
+		e = tail_sort(s->tails[i],
+		    s->snapshot->shards[i].manifest.replay_after,
+		    &l->tails[i]);
+		l->tail_count = i + 1;
+	}
+	return e;
+}
+
+static void
+add_sources(struct read_list *l)
+{
+	const struct snapshot *s = l->snapshot;
+	uint32_t i, k;
+
+	for (i = 0; i < l->tail_count; i++)
+		merge_add_tail(l->merge, &l->tails[i]);
+	for (i = 0; i < s->shard_count; i++) {
+		for (k = 0; k < s->shards[i].source_count; k++)
+			merge_add_source(l->merge, s->shards[i].sources[k]);
+	}
+	for (i = 0; i < s->base->source_count; i++)
+		merge_add_source(l->merge, s->base->sources[i]);
+}
+
+struct err
+read_list_open(struct store *s, struct read_list **out)
+{
+	struct read_list *l;
+	struct err e = check_pending(s);
+
+	if (err_is(e))
+		return e;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return FAIL(NO_MEMORY, "list a store");
+	l->snapshot = snapshot_hold(s->snapshot);
+	if (s->snapshot->view.pinned_version == 0)
+		e = sort_tails(s, l);
+	if (!err_is(e))
+		e = merge_new(s->shape, l->tail_count +
+		    snapshot_pending(s->snapshot).sum +
+		    s->snapshot->base->source_count, &l->merge);
+	if (err_is(e)) {
+		read_list_close(l);
+		return e;
+	}
+	add_sources(l);
+	*out = l;
+	return OK;
+}
+
+struct err
+read_list_skip(struct read_list *l, uint64_t rows)
+{
+	struct merge_row row;
+	bool found = true;
+	struct err e = OK;
+
+	while (!err_is(e) && found && rows-- > 0)
+		e = merge_next(l->merge, &row, &found);
+	return e;
+}
+
+struct err
+read_list_next(struct read_list *l, const struct batch **batch, uint64_t *at)
+{
+	struct merge_row row;
+	bool found;
+	struct err e;
+
+	*batch = NULL;
+	e = merge_next(l->merge, &row, &found);
+	if (err_is(e) || !found)
+		return e;
+	return merge_read(l->merge, &row, batch, at);
+}
+
+void
+read_list_close(struct read_list *l)
+{
+	uint32_t i;
+
+	if (l == NULL)
+		return;
+	merge_free(l->merge);
+	for (i = 0; i < l->tail_count; i++)
+		tail_sorted_free(&l->tails[i]);
+	free(l->tails);
+	snapshot_drop(l->snapshot);
+	free(l);
+}

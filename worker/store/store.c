@@ -1,0 +1,338 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/fault.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "worker/lance/commit.h"
+#include "worker/store/append.h"
+#include "worker/store/read.h"
+#include "worker/store/registry.h"
+#include "worker/store/reload.h"
+#include "worker/store/store.h"
+
+/* How long a name is believed without a look at the registry: deletions by
+ * other instances are seen within it (contract 5.3). */
+#define LOOK_SPAN_NS	NS_PER_SEC
+
+struct open_job {
+	struct op op;
+	struct store *store;
+	struct shm_ref ref;
+	struct object_dir *dir;
+	struct err err;
+};
+
+static struct list *
+bucket_of(struct engine *en, const struct kind *kind, const char *name)
+{
+	return &en->buckets[(hash_bytes(name, strlen(name)) + kind->id) %
+	    ENGINE_BUCKETS];
+}
+
+static struct store *
+find(struct engine *en, const struct kind *kind, const char *name)
+{
+	struct list *bucket = bucket_of(en, kind, name), *l;
+
+	LIST_FOREACH(l, bucket) {
+		struct store *s = CONTAINER_OF(l, struct store, link);
+
+		if (s->kind == kind && strcmp(s->name, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+struct store *
+store_by_ref(struct engine *en, struct shm_ref ref)
+{
+	struct shm_store_info info;
+	const struct kind *kind;
+	struct store *s;
+
+	if (!shm_store_peek(ref, &info))
+		return NULL;
+	kind = kind_get(info.kind);
+	s = kind == NULL ? NULL : find(en, kind, info.name);
+	return s != NULL && !s->loading && shm_ref_eq(s->ref, ref) ? s : NULL;
+}
+
+static void
+free_store(struct store *s)
+{
+	append_close(s);
+	read_close(s);
+	shm_readers_free(&s->readers);
+	if (s->dir != NULL)
+		object_dir_close(s->dir);
+	free(s);
+}
+
+struct store *
+store_hold(struct store *s)
+{
+	s->uses++;
+	return s;
+}
+
+void
+store_close(struct store *s)
+{
+	MUST(s->uses > 0);
+	if (--s->uses == 0 && s->dead)
+		free_store(s);
+}
+
+void
+store_forget(struct store *s)
+{
+	if (s->dead)
+		return;
+	s->dead = true;
+	list_remove(&s->link);
+	store_hold(s);
+	store_close(s);
+}
+
+static int32_t
+run_open(struct op *op)
+{
+	struct open_job *j = CONTAINER_OF(op, struct open_job, op);
+
+	j->err = reload_open(j->store->engine->root, j->store->kind,
+	    j->store->name, &j->ref, &j->dir);
+	return 0;
+}
+
+static void
+serve_openers(struct store *s, struct err e)
+{
+	struct list waiting, *l;
+
+	list_init(&waiting);
+	list_splice(&waiting, &s->openers);
+	while ((l = list_pop(&waiting)) != NULL) {
+		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
+
+		w->store = err_is(e) ? NULL : store_hold(s);
+		w->done(w, e);
+	}
+}
+
+static void
+opened(struct op *op, int32_t res)
+{
+	struct open_job *j = CONTAINER_OF(op, struct open_job, op);
+	struct store *s = j->store;
+	struct err e = j->err;
+
+	(void)res;
+	s->loading = false;
+	if (!err_is(e) && s->dir != NULL) {
+		/* Loaded anew: jobs and the writer use the directory. */
+		object_dir_close(j->dir);
+		if (!shm_ref_eq(s->ref, j->ref))
+			e = FAIL(UNAVAILABLE, "store has moved, try again");
+	} else if (!err_is(e)) {
+		s->ref = j->ref;
+		s->dir = j->dir;
+	}
+	s->looked_ns = loop_now_ns(s->engine->loop);
+	free(j);
+	serve_openers(s, e);
+	if (err_is(e))
+		store_forget(s);
+	store_close(s);
+}
+
+static struct err
+start_open(struct store *s)
+{
+	struct open_job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return FAIL(NO_MEMORY, "open a store");
+	j->store = store_hold(s);
+	j->op.done = opened;
+	if (!pool_submit(s->engine->pool, &j->op, run_open)) {
+		free(j);
+		store_close(s);
+		return FAIL(BUSY, "too many jobs are waiting");
+	}
+	s->loading = true;
+	return OK;
+}
+
+static struct store *
+new_store(struct engine *en, const struct kind *kind, const char *name)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->engine = en;
+	s->kind = kind;
+	s->shape = kind->shape;
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	list_init(&s->openers);
+	list_init(&s->viewers);
+	shm_readers_init(&s->readers);
+	list_append(bucket_of(en, kind, name), &s->link);
+	return s;
+}
+
+enum use { USE_AS_IT_IS, USE_LOADED_AGAIN, USE_NOT };
+
+/*
+ * Whether a handle may still be used. Not when its slot went, when the store
+ * was deleted, or when the registry, looked at once a second, has no entry any
+ * more. A stale slot is loaded again under the same handle, since two writers
+ * of one shard in one process would fence each other.
+ */
+static enum use
+usable(struct store *s)
+{
+	uint64_t now = loop_now_ns(s->engine->loop);
+	uint32_t flags;
+
+	if (s->loading)
+		return USE_AS_IT_IS;
+	flags = shm_store_flags(s->ref);
+	if ((flags & SHM_FLAG_DELETED) != 0)
+		return USE_NOT;
+	if ((flags & SHM_FLAG_STALE) != 0 ||
+	    shm_store_load_state(s->ref) != SHM_LOAD_READY)
+		return USE_LOADED_AGAIN;
+	if (now - s->looked_ns < LOOK_SPAN_NS)
+		return USE_AS_IT_IS;
+	s->looked_ns = now;
+	return registry_exists(s->engine->root, s->kind, s->name).kind ==
+	    ERR_NOT_FOUND ? USE_NOT : USE_AS_IT_IS;
+}
+
+void
+store_open(struct engine *en, const struct kind *kind, const char *name,
+    struct store_wait *w)
+{
+	struct store *s = find(en, kind, name);
+	enum use use = s == NULL ? USE_NOT : usable(s);
+	struct err e = OK;
+
+	w->store = NULL;
+	list_init(&w->link);
+	if (s != NULL && use == USE_NOT) {
+		store_forget(s);
+		s = NULL;
+	}
+	if (s == NULL)
+		s = new_store(en, kind, name);
+	if (s == NULL) {
+		w->done(w, FAIL(NO_MEMORY, "open a store"));
+		return;
+	}
+	if (use != USE_AS_IT_IS)
+		e = start_open(s);
+	if (err_is(e)) {
+		if (use == USE_NOT)
+			store_forget(s);
+		w->done(w, e);
+	} else if (s->loading) {
+		list_append(&s->openers, &w->link);
+	} else {
+		w->store = store_hold(s);
+		w->done(w, OK);
+	}
+}
+
+uint64_t
+store_version(const struct store *s)
+{
+	struct shm_slot *slot = shm_store_slot(s->ref);
+
+	return slot == NULL ? 0 : atomic_load_explicit(&slot->base_version,
+	    memory_order_relaxed);
+}
+
+static struct err
+create_table(struct object_dir *root, const struct kind *kind,
+    const char *name, const struct uuid *store, struct arena *arena)
+{
+	char directory[REGISTRY_DIRECTORY_MAX], uuid[UUID_TEXT_LEN + 1];
+	struct arrow_pair meta = { .key = SLICE(META_STORE_UUID) };
+	struct commit_create create = {
+		.schema = &kind->shape->schema,
+		.key = kind->shape->schema.fields[kind->shape->key].name,
+		.metadata_count = 1, .metadata = &meta,
+	};
+	struct object_dir *dir;
+	struct err e;
+
+	uuid_to_text(store, uuid);
+	meta.value = slice_of(uuid);
+	registry_directory(kind, name, directory);
+	e = object_dir_open(root, directory, true, &dir);
+	if (err_is(e))
+		return e;
+	e = commit_create_table(dir, &create, arena);
+	object_dir_close(dir);
+	return e;
+}
+
+/* A directory that a create left behind before it registered: its uuid is
+ * taken over, so that the create can be repeated (contract 2.3). */
+static struct err
+adopt(struct object_dir *root, const struct kind *kind, const char *name,
+    struct uuid *store, struct arena *arena)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct object_dir *dir;
+	struct table *t;
+	struct err e;
+
+	registry_directory(kind, name, directory);
+	e = object_dir_open(root, directory, false, &dir);
+	if (err_is(e))
+		return e;
+	e = table_load(dir, arena, &t);
+	object_dir_close(dir);
+	if (err_is(e))
+		return e;
+	if (!uuid_from_text(table_metadata_get(t, SLICE(META_STORE_UUID)),
+	    store))
+		e = FAIL(CORRUPT, "directory holds a table that is no store");
+	table_free(t);
+	return e;
+}
+
+struct err
+store_create(struct object_dir *root, const struct kind *kind,
+    const char *name)
+{
+	struct registry_entry entry = { .store = uuid_random(),
+	    .created_ms = clock_wall_us() / 1000 };
+	struct arena arena;
+	struct err e;
+
+	snprintf(entry.name, sizeof(entry.name), "%s", name);
+	e = registry_exists(root, kind, name);
+	if (e.kind != ERR_NOT_FOUND)
+		return err_is(e) ? e : FAIL(EXISTS, "store exists already");
+	arena_init(&arena, 16u << 20);
+	e = create_table(root, kind, name, &entry.store, &arena);
+	if (e.kind == ERR_EXISTS)
+		e = adopt(root, kind, name, &entry.store, &arena);
+	if (err_is(e)) {
+		log_err(LOG_DEBUG, e, "store not created");
+		e.what = "create the table";	/* its text is in arena */
+	} else {
+		e = FAULT(store_create);
+	}
+	if (!err_is(e))
+		e = registry_add(root, kind, &entry);
+	arena_free(&arena);
+	return e;
+}
