@@ -108,31 +108,6 @@ look_cpu_v1(const char *dir)
 	return (uint64_t)((quota + period - 1) / period);
 }
 
-static uint64_t
-look_bytes(const char *dir, const char *file)
-{
-	char name[PATH_BYTES], text[128];
-	unsigned long long bytes;
-
-	snprintf(name, sizeof(name), "%s/%s", dir, file);
-	if (!slurp(name, text, sizeof(text)) ||
-	    sscanf(text, "%llu", &bytes) != 1)
-		return UINT64_MAX;
-	return bytes;
-}
-
-static uint64_t
-look_memory_v2(const char *dir)
-{
-	return look_bytes(dir, "memory.max");
-}
-
-static uint64_t
-look_memory_v1(const char *dir)
-{
-	return look_bytes(dir, "memory.limit_in_bytes");
-}
-
 /* The least value from our group up to the root of the hierarchy. */
 static uint64_t
 least(const char *root, const char *controller, look *at)
@@ -176,16 +151,6 @@ host_cpus(const char *root)
 	else
 		cpus = (uint32_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	return MAX(MIN(cpus, host_cpu_quota(root)), 1u);
-}
-
-uint64_t
-host_memory_bytes(const char *root)
-{
-	uint64_t bytes = (uint64_t)MAX(sysconf(_SC_PHYS_PAGES), 1) *
-	    (uint64_t)sysconf(_SC_PAGESIZE);
-
-	bytes = MIN(bytes, least(root, NULL, look_memory_v2));
-	return MIN(bytes, least(root, "memory", look_memory_v1));
 }
 
 static bool

@@ -4,8 +4,8 @@
 /*
  * host - what this machine, or our share of it, is.
  *
- * A container sees all CPUs and all memory of its machine; what it may use is
- * in its cgroup and its CPU set. Limits hold for a group and all groups above
+ * A container sees all CPUs of its machine; what it may use is in its cgroup
+ * and its CPU set (memory: shm/segment.h). Limits hold for a group and all groups above
  * it, so each is looked up from our group to the root and the least one taken.
  * Where the path that /proc/self/cgroup names is not visible (a container
  * without a cgroup namespace), the mount's root is ours.
@@ -21,8 +21,6 @@
 uint32_t host_cpus(const char *root);
 /* The quota alone, rounded up; UINT32_MAX: none. */
 uint32_t host_cpu_quota(const char *root);
-/* Bytes of memory: the machine's, or the cgroup's limit if that is less. */
-uint64_t host_memory_bytes(const char *root);
 
 /*
  * Contract 5.4: what was asked for, else HOSTNAME, else the host's name, else

@@ -1,0 +1,363 @@
+#include "common/base.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "shm/mutex.h"
+#include "shm/process.h"
+#include "shm/reap.h"
+#include "worker/maintainer.h"
+#include "worker/worker.h"
+#include "master/child.h"
+#include "master/signal.h"
+
+#define CHILDREN_MAX (SHM_WORKERS_LIMIT + 1)
+
+#define BEAT_LIMIT_NS		(5 * NS_PER_SEC)
+#define FIRST_BEAT_LIMIT_NS	(20 * NS_PER_SEC)
+#define WATCH_NS		(250 * NS_PER_MS)
+
+#define SLOW_DELAY_NS		(100 * NS_PER_MS)	/* no heartbeat yet */
+#define SLOW_DELAY_MAX_NS	(10 * NS_PER_SEC)
+#define FAST_DELAY_NS		(10 * NS_PER_MS)	/* short life */
+#define FAST_DELAY_MAX_NS	(320 * NS_PER_MS)
+#define SHORT_LIFE_NS		(1 * NS_PER_SEC)
+#define HOPELESS_FAILURES	5
+
+static struct child_plan plan;
+static struct child children[CHILDREN_MAX];
+static uint32_t count;
+static bool no_more, ever_beaten;
+static uint64_t watched_ns, lenient_until_ns;
+static pid_t master_pid;
+
+void
+child_init(const struct child_plan *p)
+{
+	uint32_t i;
+
+	MUST(p->workers >= 1 && p->workers < CHILDREN_MAX);
+	plan = *p;
+	if (plan.beat_limit_ns == 0)
+		plan.beat_limit_ns = BEAT_LIMIT_NS;
+	if (plan.first_beat_limit_ns == 0)
+		plan.first_beat_limit_ns = FIRST_BEAT_LIMIT_NS;
+	count = 1 + p->workers;
+	memset(children, 0, sizeof(children));
+	for (i = 0; i < count; i++)
+		children[i].slot = (uint16_t)(i == 0 ? SHM_MAINTAINER :
+		    SHM_WORKER(i - 1));
+	master_pid = getpid();
+}
+
+uint32_t
+child_count(void)
+{
+	return count;
+}
+
+struct child *
+child_at(uint32_t index)
+{
+	MUST(index < count);
+	return &children[index];
+}
+
+struct child *
+child_of_slot(uint16_t slot)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		if (children[i].slot == slot)
+			return &children[i];
+	}
+	return NULL;
+}
+
+static const char *
+name_of(uint16_t slot, char *name, size_t bytes)
+{
+	if (slot == SHM_MAINTAINER)
+		snprintf(name, bytes, "maintainer");
+	else
+		snprintf(name, bytes, "worker/%u", slot - SHM_WORKER(0));
+	return name;
+}
+
+/* Doubles from first up to max. */
+static uint64_t
+doubled(uint64_t first, uint64_t max, uint32_t failures)
+{
+	return failures > 20 ? max : MIN(first << (failures - 1), max);
+}
+
+uint64_t
+child_delay_ns(bool beaten, uint64_t lived_ns, uint32_t *failures)
+{
+	if (beaten && lived_ns >= SHORT_LIFE_NS) {
+		*failures = 0;
+		return 0;
+	}
+	++*failures;
+	return beaten ?
+	    doubled(FAST_DELAY_NS, FAST_DELAY_MAX_NS, *failures) :
+	    doubled(SLOW_DELAY_NS, SLOW_DELAY_MAX_NS, *failures);
+}
+
+NORETURN static void
+become(uint16_t slot)
+{
+	static char name[32];
+
+	/* A group of its own: see the header, Death. */
+	setpgid(0, 0);
+	signal_child();
+	MUST(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0);
+	if (getppid() != master_pid)
+		_exit(0);	/* it died before we asked to be told */
+	plan.forget();
+	log_init(name_of(slot, name, sizeof(name)));
+	prctl(PR_SET_NAME, slot == SHM_MAINTAINER ? "memwald-maint" :
+	    "memwald-worker");
+	plan.start.slot = slot;
+	if (slot == SHM_MAINTAINER)
+		maintainer_main(&plan.start);
+	worker_main(&plan.start);
+}
+
+static void
+start(struct child *c, uint64_t now_ns)
+{
+	char name[32];
+	pid_t pid;
+
+	shm_process_refill(c->slot);
+	pid = fork();
+	if (pid == 0)
+		become(c->slot);
+	if (pid < 0) {
+		shm_process_clear(c->slot);
+		c->due_ns = now_ns + child_delay_ns(false, 0, &c->failures);
+		log_error("fork failed, trying again, check the limit of "
+		    "processes and memory child=%s delay_ms=%llu os=\"%s\"",
+		    name_of(c->slot, name, sizeof(name)), (unsigned long long)
+		    ((c->due_ns - now_ns) / NS_PER_MS), strerrordesc_np(errno));
+		return;
+	}
+	shm_process_forked(c->slot, pid);
+	c->pid = pid;
+	c->beaten = c->stopping = c->killed = false;
+	c->forked_ns = now_ns;
+	log_info("started %s pid=%d", name_of(c->slot, name, sizeof(name)),
+	    (int)pid);
+}
+
+void
+child_refill(uint64_t now_ns)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && !no_more; i++) {
+		if (children[i].pid == 0 && children[i].due_ns <= now_ns)
+			start(&children[i], now_ns);
+	}
+}
+
+/* "exit 1", "signal 6 (Aborted): the panic text". */
+static void
+describe(struct child *c, int status)
+{
+	const char *panic_text = shm_process_get(c->slot)->panic_text;
+	size_t n = sizeof(c->last_death);
+
+	if (WIFEXITED(status))
+		snprintf(c->last_death, n, "exit %d", WEXITSTATUS(status));
+	else if (c->killed)
+		snprintf(c->last_death, n, "killed by the master");
+	else
+		snprintf(c->last_death, n, "signal %d (%s)%s%.100s",
+		    WTERMSIG(status), sigdescr_np(WTERMSIG(status)),
+		    *panic_text != '\0' ? ": " : "", panic_text);
+}
+
+static void
+bury(struct child *c, int status, uint64_t now_ns)
+{
+	bool orderly = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	struct shm_reaped reaped;
+	uint64_t delay_ns;
+	char name[32];
+
+	describe(c, status);
+	delay_ns = child_delay_ns(c->beaten, now_ns - c->forked_ns,
+	    &c->failures);
+	if (no_more && orderly)
+		log_info("%s left pid=%d",
+		    name_of(c->slot, name, sizeof(name)), (int)c->pid);
+	else
+		log_warn("%s died, %s pid=%d death=\"%s\" delay_ms=%llu",
+		    name_of(c->slot, name, sizeof(name)), no_more ?
+		    "we are stopping anyway" : "starting another", (int)c->pid,
+		    c->last_death, (unsigned long long)(delay_ns / NS_PER_MS));
+	if (orderly)
+		c->last_death[0] = '\0';
+
+	shm_process_get(c->slot)->state = SHM_PROCESS_DEAD;
+	shm_reap(c->slot, &reaped);
+	shm_reap_log(c->slot, &reaped);
+	shm_process_clear(c->slot);
+	c->pid = 0;
+	c->empty_ns = now_ns;
+	c->due_ns = now_ns + delay_ns;
+}
+
+void
+child_reap(uint64_t now_ns)
+{
+	int status;
+	pid_t pid;
+	uint32_t i;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		for (i = 0; i < count; i++) {
+			if (children[i].pid == pid)
+				bury(&children[i], status, now_ns);
+		}
+	}
+}
+
+void
+child_kill(uint16_t slot, const char *why)
+{
+	struct child *c = child_of_slot(slot);
+	char name[32];
+
+	if (c == NULL || c->pid == 0 || c->killed)
+		return;
+	log_error("killing %s, it will be replaced pid=%d why=\"%s\"",
+	    name_of(slot, name, sizeof(name)), (int)c->pid, why);
+	c->killed = true;
+	kill(c->pid, SIGKILL);
+}
+
+static void
+watch_one(struct child *c, uint64_t now_ns)
+{
+	const struct shm_process *p = shm_process_get(c->slot);
+	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
+	uint64_t beat_ns = atomic_load_explicit(&p->heartbeat_ns,
+	    memory_order_relaxed);
+	uint64_t mono_ns = clock_mono_ns();
+
+	if (!c->beaten && state != SHM_PROCESS_STARTING) {
+		c->beaten = true;
+		ever_beaten = true;
+	}
+	if (now_ns < lenient_until_ns)
+		return;
+	if (!c->beaten) {
+		if (now_ns - c->forked_ns > plan.first_beat_limit_ns)
+			child_kill(c->slot, "no first heartbeat");
+	} else if (mono_ns > beat_ns &&
+	    clock_real_ns(mono_ns - beat_ns) > plan.beat_limit_ns) {
+		child_kill(c->slot, "its loop stands still");
+	}
+}
+
+void
+child_watch(uint64_t now_ns)
+{
+	uint32_t i;
+
+	/* We were stopped ourselves, and maybe all were: ask again later. */
+	if (watched_ns != 0 && now_ns - watched_ns > plan.beat_limit_ns / 2)
+		lenient_until_ns = now_ns + plan.beat_limit_ns;
+	watched_ns = now_ns;
+	for (i = 0; i < count; i++) {
+		if (children[i].pid != 0)
+			watch_one(&children[i], now_ns);
+	}
+}
+
+uint64_t
+child_next_ns(uint64_t now_ns)
+{
+	uint64_t next_ns = now_ns + WATCH_NS;
+	uint32_t i;
+
+	for (i = 0; i < count && !no_more; i++) {
+		const struct child *c = &children[i];
+
+		if (c->pid == 0)
+			next_ns = MIN(next_ns, MAX(c->due_ns, now_ns));
+		else if (!c->beaten)
+			next_ns = MIN(next_ns, now_ns + 10 * NS_PER_MS);
+	}
+	return next_ns;
+}
+
+void
+child_no_more(void)
+{
+	no_more = true;
+}
+
+void
+child_stop(uint32_t role)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		struct child *c = &children[i];
+
+		if (c->pid != 0 && !c->stopping &&
+		    (uint32_t)shm_role_of(c->slot) == role) {
+			c->stopping = true;
+			kill(c->pid, SIGTERM);
+		}
+	}
+}
+
+void
+child_kill_all(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		child_kill(children[i].slot, "did not leave by the deadline");
+}
+
+uint32_t
+child_alive(uint32_t role)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < count; i++) {
+		if (children[i].pid != 0 &&
+		    (uint32_t)shm_role_of(children[i].slot) == role)
+			n++;
+	}
+	return n;
+}
+
+bool
+child_hopeless(void)
+{
+	uint32_t i;
+
+	if (ever_beaten)
+		return false;
+	for (i = 1; i < count; i++) {
+		if (children[i].failures < HOPELESS_FAILURES)
+			return false;
+	}
+	return true;
+}

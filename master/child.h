@@ -1,0 +1,89 @@
+#ifndef MEMWALD_MASTER_CHILD_H
+#define MEMWALD_MASTER_CHILD_H
+
+/*
+ * child - the master's children: fork, reap, refill after a delay, kill by
+ * deadline.
+ *
+ * There is a fixed slot a child (shm/process.h): the maintainer and the
+ * workers. What the master decides with is its own (struct child), not what
+ * the child wrote into the segment, but for the heartbeat and the panic text.
+ *
+ * On a death one function does one ordered list: status and panic text to the
+ * log, shm_reap, then the slot is free for a refill. A child that died before
+ * its first heartbeat waits 100 ms, doubled each time up to 10 s; one that
+ * died within a second of its start 10 ms, doubled up to 320 ms; any other is
+ * replaced at once. So a crash costs no service, and a loop of them no CPU.
+ *
+ * A child whose heartbeat is older than its limit is killed. The heartbeat is
+ * the loop's, not a request's: whoever streams for an hour still has it (D.5).
+ *
+ * Death:	the kernel tells the children: by the end of a pipe of which
+ *		only the master has the other end, and by SIGTERM. Each child is
+ *		a process group of its own, so that one that was stopped is
+ *		continued by the kernel when the master is gone, and can leave.
+ * Lifetime:	child_init once; the plan is kept.
+ * Locking:	none. Pids are only used while they are not reaped, so they
+ *		never name a stranger.
+ * Errors:	a fork that fails is tried again, as a death before the first
+ *		heartbeat.
+ */
+
+#include "common/base.h"
+#include "common/err.h"
+#include "worker/start.h"
+
+#include <sys/types.h>
+
+struct child {
+	uint16_t slot;
+	pid_t pid;			/* 0: nobody lives there */
+	bool beaten;			/* this life had a heartbeat */
+	bool stopping;			/* was sent SIGTERM */
+	bool killed;			/* was sent SIGKILL by us */
+	uint32_t failures;		/* bad deaths in a row */
+	uint64_t forked_ns;		/* times of shm_lock_now_ns */
+	uint64_t empty_ns;		/* since when nobody serves here */
+	uint64_t due_ns;		/* no refill before that */
+	char last_death[160];		/* for the status page; "" : none */
+};
+
+struct child_plan {
+	struct child_start start;	/* slot is filled in */
+	uint32_t workers;
+	void (*forget)(void);		/* in a child: closes the master's own */
+	/* The limits, of true time. 0: the defaults. */
+	uint64_t beat_limit_ns;
+	uint64_t first_beat_limit_ns;
+};
+
+void child_init(const struct child_plan *);
+uint32_t child_count(void);
+struct child *child_at(uint32_t index);		/* 0: the maintainer */
+struct child *child_of_slot(uint16_t slot);	/* NULL: none */
+
+/* Forks what is due. */
+void child_refill(uint64_t now_ns);
+/* Waits for all that have died; also for strangers, as PID 1 must. */
+void child_reap(uint64_t now_ns);
+/* Sees first heartbeats, kills who has stopped beating. */
+void child_watch(uint64_t now_ns);
+/* When to call again, at the latest. */
+uint64_t child_next_ns(uint64_t now_ns);
+
+/* No refills from now on. */
+void child_no_more(void);
+/* SIGTERM to all of a role (enum shm_role); SIGKILL to all that are left. */
+void child_stop(uint32_t role);
+void child_kill_all(void);
+uint32_t child_alive(uint32_t role);
+/* SIGKILL for whoever lives in a slot. */
+void child_kill(uint16_t slot, const char *why);
+
+/* No worker ever got as far as a heartbeat, and each has failed often. */
+bool child_hopeless(void);
+
+/* The delay after a death, and the new count of failures. Pure. */
+uint64_t child_delay_ns(bool beaten, uint64_t lived_ns, uint32_t *failures);
+
+#endif
