@@ -123,6 +123,7 @@ become(uint16_t slot)
 	MUST(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0);
 	if (getppid() != master_pid)
 		_exit(0);	/* it died before we asked to be told */
+	close(plan.master_write_fd);
 	plan.forget();
 	log_init(name_of(slot, name, sizeof(name)));
 	prctl(PR_SET_NAME, slot == SHM_MAINTAINER ? "memwald-maint" :

@@ -50,6 +50,7 @@ struct child {
 
 struct child_plan {
 	struct child_start start;	/* slot is filled in */
+	int master_write_fd;		/* other end of start.master_fd */
 	uint32_t workers;
 	void (*forget)(void);		/* in a child: closes the master's own */
 	/* The limits, of true time. 0: the defaults. */

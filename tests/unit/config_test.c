@@ -202,39 +202,6 @@ every_row_is_documented(void **state)
 	free(page);
 }
 
-/* Every row's field is used by some source file other than the table. */
-static void
-every_row_is_read(void **state)
-{
-	FILE *f = popen("cat $(find common shm worker master -name '*.c' "
-	    "! -name config.c)", "r");
-	char *source = slurp(f), field[80];
-	size_t count, i, unread = 0;
-	const struct config_row *rows = config_rows(&count);
-
-	(void)state;
-	pclose(f);
-	for (i = 0; i < count; i++) {
-		const char *at = source;
-		size_t len;
-		bool found = false;
-
-		len = (size_t)snprintf(field, sizeof(field), "->%s",
-		    rows[i].name);
-		while (!found && (at = strstr(at, field)) != NULL) {
-			at += len;
-			found = strchr("_abcdefghijklmnopqrstuvwxyz(", *at) == NULL;
-		}
-		/* The file was read by the table's own code. */
-		if (!found && strcmp(rows[i].name, "config") != 0) {
-			print_error("nobody reads config->%s\n", rows[i].name);
-			unread++;
-		}
-	}
-	assert_int_equal(unread, 0);
-	free(source);
-}
-
 int
 main(void)
 {
@@ -246,7 +213,6 @@ main(void)
 		cmocka_unit_test(bad_arguments_are_named),
 		cmocka_unit_test(asks_stop_the_reading),
 		cmocka_unit_test(every_row_is_documented),
-		cmocka_unit_test(every_row_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,65 @@
+#ifndef MEMWALD_MASTER_ADMIN_H
+#define MEMWALD_MASTER_ADMIN_H
+
+/*
+ * admin - the UNIX socket for memwaldctl and ops scripts, mode 0600.
+ *
+ *	request	= command *( SP argument ) LF		at most 1 KiB
+ *	answer	= ( "OK" | "UNHEALTHY" | "ERROR" SP text ) LF body
+ *
+ * One request a connection; the server closes after the answer. admin.def is
+ * the list of commands. UNHEALTHY only answers what asked with --check.
+ *
+ * Clients are few, and each has a deadline from connect to close: one that is
+ * slow is cut off and delays nobody; beyond ADMIN_CLIENTS_MAX others wait in
+ * the kernel's queue.
+ *
+ * Death:	a socket file that nobody listens on is replaced at the next
+ *		start; whether somebody does is decided by connecting. Starts
+ *		on one folder do that one after the other, under a lock on the
+ *		folder.
+ * Lifetime:	admin_open before the first fork; children call admin_forget.
+ * Errors:	EXISTS: another server answers there.
+ */
+
+#include "common/base.h"
+#include "common/err.h"
+#include "master/status.h"
+
+#define ADMIN_CLIENTS_MAX 8
+#define ADMIN_POLLS_MAX	  (ADMIN_CLIENTS_MAX + 1)
+
+struct pollfd;
+
+enum admin_command {
+#define ADMIN(symbol, name, args, help) ADMIN_##symbol,
+#include "master/admin.def"
+#undef ADMIN
+	ADMIN_COMMAND_COUNT
+};
+
+struct admin_plan {
+	const char *path;
+	const struct status_server *server;	/* may change */
+	void (*shutdown)(void);
+};
+
+/* TEXT of an error is static until the next call. */
+struct err admin_open(const struct admin_plan *) MUST_CHECK;
+/* Removes the file, too. */
+void admin_close(void);
+/* In a child: its copies of the descriptors. */
+void admin_forget(void);
+
+/* What to poll; how many of polls[ADMIN_POLLS_MAX] were filled. */
+uint32_t admin_polls(struct pollfd *polls);
+/* After the poll, with the same array. */
+void admin_serve(const struct pollfd *polls, uint32_t count, uint64_t now_ns);
+/* The earliest deadline of a client, or UINT64_MAX. */
+uint64_t admin_next_ns(void);
+
+/* The answer to one request line, without its LF. For tests, too. */
+struct buf;
+void admin_answer(char *line, struct buf *out);
+
+#endif

@@ -1,0 +1,249 @@
+#include "common/base.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/config.h"
+#include "common/host.h"
+#include "common/log.h"
+#include "shm/mutex.h"
+#include "shm/process.h"
+#include "shm/segment.h"
+#include "master/admin.h"
+#include "master/lock.h"
+#include "master/master.h"
+#include "master/signal.h"
+#include "master/socket.h"
+
+/*
+ * main - from arguments to the running master: configuration, lock, port,
+ * segment, in this order, so that what a second start would disturb is touched
+ * only once the lock is held. Everything that can refuse does so before the
+ * first fork, with exit status 1 and one line that says what to do.
+ */
+
+#define VERSION "0.1.0"
+#define START_WAIT_NS (10 * NS_PER_SEC)	/* processes of a killed master leave */
+#define WORKERS_MAX_DEFAULT 16u
+#define SLOTS_DEFAULT 12000u
+#define SLOTS_MIN 16u
+#define FDS_WANTED 65536u
+#define ID_BYTES 128
+
+static int listen_fds[SHM_WORKERS_LIMIT];
+
+static struct err
+print(struct err (*make)(struct buf *))
+{
+	struct buf b;
+	struct err e;
+
+	buf_init(&b, 1u << 20);
+	e = make(&b);
+	if (!err_is(e) && fwrite(b.ptr, 1, b.len, stdout) != b.len)
+		e = FAIL_OS(IO, "print");
+	buf_free(&b);
+	return e;
+}
+
+/* How many workers, and slots for them: 0 is ours to choose. */
+static struct err
+choose_workers(const struct config *c, uint32_t *workers, uint32_t *slots)
+{
+	uint32_t cpus = host_cpus("");
+
+	*workers = c->workers != 0 ? c->workers : MIN(cpus, SHM_WORKERS_LIMIT);
+	*slots = c->workers_max != 0 ? c->workers_max :
+	    MAX(*workers, WORKERS_MAX_DEFAULT);
+	if (c->workers > *slots)
+		return FAIL(BAD_INPUT, "--workers is more than --workers-max");
+	*workers = MIN(*workers, *slots);
+	log_info("workers chosen workers=%u slots=%u cpus=%u by=%s", *workers,
+	    *slots, cpus, c->workers != 0 ? "option" : "cpus");
+	return OK;
+}
+
+/* Resident stores: as many as asked for, or what 1/16 of the memory holds. */
+static uint32_t
+choose_slots(const struct config *c, uint32_t workers_max, uint64_t memory)
+{
+	uint64_t fit = memory / 16 / shm_slot_size(workers_max);
+
+	if (c->rollout_cache_capacity != 0)
+		return c->rollout_cache_capacity;
+	if (fit >= SLOTS_DEFAULT)
+		return SLOTS_DEFAULT;
+	log_info("fewer stores resident than the default, for want of memory "
+	    "slots=%llu memory=%llu", (unsigned long long)fit,
+	    (unsigned long long)memory);
+	return (uint32_t)MAX(fit, SLOTS_MIN);
+}
+
+static struct err
+make_segment(const struct config *c, const char *instance_id,
+    uint32_t workers, uint32_t workers_max)
+{
+	uint64_t memory = shm_memory_limit();
+	struct shm_config s = {
+		.workers = workers,
+		.workers_max = workers_max,
+		.slots = choose_slots(c, workers_max, memory),
+		.shard_records = SHM_SHARD_RECORDS_DEFAULT,
+		.ordinals = SHM_ORDINALS_DEFAULT,
+		.instance_id = slice_of(instance_id),
+		.memory_limit = memory,
+	};
+	struct err e;
+
+	s.budget_limits[SHM_BUDGET_REQUEST_BYTES] =
+	    c->request_memory_bytes != 0 ? c->request_memory_bytes : memory / 4;
+	s.budget_limits[SHM_BUDGET_FOLD_MEMORY] =
+	    ROUND_UP(c->rollout_merge_memory_bytes, 1u << 20);
+	s.budget_limits[SHM_BUDGET_FOLD_SLOTS] = c->rollout_merge_concurrency;
+	e = shm_segment_create(&s);
+	if (err_is(e))
+		return e;
+	shm_process_refill(SHM_MASTER);
+	shm_process_forked(SHM_MASTER, getpid());
+	shm_process_attach(SHM_MASTER);
+	log_info("segment made bytes=%llu stores=%u memory=%llu",
+	    (unsigned long long)shm_segment_bytes(), s.slots,
+	    (unsigned long long)memory);
+	return OK;
+}
+
+static void
+raise_descriptors(void)
+{
+	struct rlimit l;
+
+	MUST(getrlimit(RLIMIT_NOFILE, &l) == 0);
+	if (l.rlim_cur < FDS_WANTED && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = MIN(l.rlim_max, FDS_WANTED);
+		/* It stays as it was if the kernel refuses. */
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static bool
+is_loopback(const char *host)
+{
+	return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+static struct err
+claim(const struct config *c, const char *id, uint32_t workers, uint32_t *port)
+{
+	struct socket_ask ask = { c->host, c->port, workers, START_WAIT_NS };
+	struct err e;
+	int lock_fd;		/* kept by us and all children until we end */
+
+	if (strstr(c->data_dir, "://") != NULL)
+		return FAIL(UNSUPPORTED, "--data-dir: only local directories are "
+		    "supported");
+	e = lock_make_dir(c->data_dir);
+	if (!err_is(e))
+		e = lock_take(c->data_dir, id, START_WAIT_NS, &lock_fd);
+	if (!err_is(e))
+		e = socket_listen(&ask, listen_fds, port);
+	if (!err_is(e) && !is_loopback(c->host))
+		log_warn("listening beyond this machine without authentication "
+		    "host=%s", c->host);
+	return e;
+}
+
+static struct err
+serve(const struct config *c, int signal_fd, int *status)
+{
+	static char id[ID_BYTES], admin_path[4400];
+	struct master_plan plan = { .signal_fd = signal_fd };
+	uint32_t workers, workers_max, port = 0;
+	int watch[2];		/* its end tells the children of ours */
+	struct err e;
+
+	e = host_instance_id(c->instance_id, getenv("HOSTNAME"), id, sizeof(id));
+	if (!err_is(e))
+		e = choose_workers(c, &workers, &workers_max);
+	if (!err_is(e))
+		e = claim(c, id, workers, &port);
+	if (!err_is(e))
+		e = make_segment(c, id, workers, workers_max);
+	if (err_is(e))
+		return e;
+	MUST(pipe2(watch, O_CLOEXEC) == 0);
+	if (*c->admin_socket != '\0')
+		snprintf(admin_path, sizeof(admin_path), "%s", c->admin_socket);
+	else
+		snprintf(admin_path, sizeof(admin_path), "%s/admin.sock",
+		    c->data_dir);
+	plan.children = (struct child_plan){
+		.start = {
+			.config = c,
+			.instance_id = id,
+			.master_fd = watch[0],
+			.listen_fds = listen_fds,
+			.listen_count = workers,
+		},
+		.master_write_fd = watch[1],
+		.workers = workers,
+		.forget = admin_forget,
+	};
+	plan.admin_path = admin_path;
+	plan.listen_fds = listen_fds;
+	plan.listen_count = workers;
+	plan.drain_ns = c->drain_secs * NS_PER_SEC;
+	plan.server = (struct status_server){
+		.instance_id = id,
+		.host = c->host,
+		.port = port,
+		.started_us = clock_wall_us(),
+	};
+	log_info("memwald %s starts instance=%s host=%s port=%u data_dir=%s "
+	    "admin_socket=%s", VERSION, id, c->host, port, c->data_dir,
+	    admin_path);
+	*status = master_run(&plan);
+	return OK;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct config config;	/* children read it for ever */
+	enum config_ask ask;
+	int status = 0, signal_fd;
+	struct err e;
+
+	e = config_read(argc, argv, environ, &config, &ask);
+	if (!err_is(e) && ask == CONFIG_HELP)
+		e = print(config_help);
+	else if (!err_is(e) && ask == CONFIG_HELP_MAN)
+		e = print(config_man);
+	else if (!err_is(e) && ask == CONFIG_VERSION)
+		printf("memwald %s\n", VERSION);
+	if (err_is(e)) {
+		fprintf(stderr, "memwald: %s\n", e.what);
+		return 1;
+	}
+	if (ask != CONFIG_RUN)
+		return 0;
+	log_init("master");
+	log_set_level((enum log_level)config.log_level);
+	signal_fd = signal_open();
+	raise_descriptors();
+	e = serve(&config, signal_fd, &status);
+	if (e.kind == ERR_TIMED_OUT) {
+		log_info("stopped before the start was done");
+		return 0;
+	}
+	if (err_is(e)) {
+		log_err(LOG_ERROR, e, "cannot run");
+		return 1;
+	}
+	log_info("stopped status=%d", status);
+	return status;
+}

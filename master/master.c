@@ -1,0 +1,148 @@
+#include "common/base.h"
+
+#include <poll.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "shm/mutex.h"
+#include "shm/process.h"
+#include "master/cover.h"
+#include "master/master.h"
+#include "master/signal.h"
+#include "master/socket.h"
+
+static const char *const state_names[] = {
+#define X(state, text) text,
+	MASTER_STATES(X)
+#undef X
+};
+
+static struct master_plan plan;
+static enum master_state state;
+static uint64_t kill_at_ns;		/* deadline of the drain */
+static bool stop_asked;
+
+static void
+enter(enum master_state next)
+{
+	log_info("state \"%s\" -> \"%s\"", state_names[state],
+	    state_names[next]);
+	state = next;
+	plan.server.state = state_names[next];
+}
+
+static void
+ask_to_stop(void)
+{
+	stop_asked = true;
+}
+
+static void
+kill_stuck(uint16_t slot)
+{
+	child_kill(slot, "it held a lock of the segment for too long");
+}
+
+static void
+begin_drain(uint64_t now_ns)
+{
+	kill_at_ns = now_ns + plan.drain_ns;
+	child_no_more();
+	child_stop(SHM_ROLE_WORKER);
+	/* Ours only; the workers first take what waits in theirs. */
+	socket_close_all(plan.listen_fds, plan.listen_count);
+	shm_process_enter(SHM_PROCESS_DRAINING);
+	enter(MASTER_DRAIN_WORKERS);
+}
+
+/* One step of the state, after children and signals were looked after. */
+static void
+step(uint64_t now_ns)
+{
+	switch (state) {
+	case MASTER_RUN:
+		if (stop_asked)
+			begin_drain(now_ns);
+		else
+			cover_look(now_ns);
+		break;
+	case MASTER_DRAIN_WORKERS:
+		if (child_alive(SHM_ROLE_WORKER) == 0) {
+			child_stop(SHM_ROLE_MAINTAINER);
+			enter(MASTER_DRAIN_MAINTAINER);
+		}
+		break;
+	case MASTER_DRAIN_MAINTAINER:
+		if (child_alive(SHM_ROLE_MAINTAINER) == 0)
+			enter(MASTER_DONE);
+		break;
+	default:
+		MUST(state == MASTER_DONE);
+	}
+	if (state != MASTER_RUN && state != MASTER_DONE && now_ns >= kill_at_ns)
+		child_kill_all();
+}
+
+static int
+poll_ms(uint64_t now_ns)
+{
+	uint64_t next_ns = MIN(child_next_ns(now_ns), admin_next_ns());
+
+	if (next_ns <= now_ns)
+		return 0;
+	/* Up, or the last part of a millisecond would be spun away. */
+	return (int)((next_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+static void
+turn(void)
+{
+	struct pollfd polls[1 + ADMIN_POLLS_MAX] = {
+		{ plan.signal_fd, POLLIN, 0 } };
+	uint32_t count = 1 + admin_polls(polls + 1);
+	struct signal_seen seen = { false, false };
+	uint64_t now_ns;
+
+	poll(polls, count, poll_ms(shm_lock_now_ns()));
+	now_ns = shm_lock_now_ns();
+	signal_read(&seen);
+	if (seen.stop)
+		ask_to_stop();
+	child_reap(now_ns);
+	child_refill(now_ns);
+	child_watch(now_ns);
+	admin_serve(polls + 1, count - 1, now_ns);
+	step(now_ns);
+}
+
+int
+master_run(const struct master_plan *p)
+{
+	struct admin_plan admin;
+	struct err e;
+	int status = 0;
+
+	plan = *p;
+	plan.server.state = state_names[state];
+	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop };
+	e = admin_open(&admin);
+	if (err_is(e)) {
+		log_err(LOG_ERROR, e, "cannot run");
+		return 1;
+	}
+	shm_mutex_on_stuck(kill_stuck);
+	child_init(&plan.children);
+	shm_process_enter(SHM_PROCESS_RUNNING);
+	child_refill(shm_lock_now_ns());
+	while (state != MASTER_DONE) {
+		turn();
+		if (state == MASTER_RUN && child_hopeless()) {
+			log_error("cannot run: no worker gets through its start, "
+			    "the reason is in the lines above");
+			status = 1;
+			begin_drain(shm_lock_now_ns());
+		}
+	}
+	admin_close();
+	return status;
+}

@@ -1,0 +1,50 @@
+#ifndef MEMWALD_MASTER_MASTER_H
+#define MEMWALD_MASTER_MASTER_H
+
+/*
+ * master - the loop of the process that forks all others and watches them.
+ *
+ * It polls a signalfd and the admin socket, and between two polls looks after
+ * its children. It forks at any time, so it has no ring, no thread and no
+ * library handle, does no storage I/O and never touches a row.
+ *
+ * Stopping has steps, in this order, under one deadline (--drain-secs): the
+ * workers are told and leave, then the maintainer, then what is left at the
+ * deadline is killed.
+ *
+ * Death:	the children learn of it (child.h) and leave within 2 s.
+ * Errors:	the exit status: 0 stopped in order, 1 nothing could start.
+ */
+
+#include "common/base.h"
+#include "master/admin.h"
+#include "master/child.h"
+
+/* state, what it is called */
+#define MASTER_STATES(X) \
+	X(RUN,			"running") \
+	X(DRAIN_WORKERS,	"draining workers") \
+	X(DRAIN_MAINTAINER,	"draining the maintainer") \
+	X(DONE,			"stopped")
+
+enum master_state {
+#define X(state, text) MASTER_##state,
+	MASTER_STATES(X)
+#undef X
+	MASTER_STATE_COUNT
+};
+
+struct master_plan {
+	struct child_plan children;
+	const char *admin_path;
+	int *listen_fds;
+	uint32_t listen_count;
+	int signal_fd;
+	uint64_t drain_ns;
+	struct status_server server;	/* state is kept by the loop */
+};
+
+/* The exit status. */
+int master_run(const struct master_plan *);
+
+#endif
