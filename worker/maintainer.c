@@ -1,0 +1,42 @@
+#include "common/base.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/config.h"
+#include "common/fault.h"
+#include "worker/engine.h"
+#include "worker/maintainer.h"
+#include "worker/process.h"
+
+#define NICE 5
+
+void
+maintainer_main(const struct child_start *s)
+{
+	struct process_plan plan = {
+		.start = s,
+		.pool_threads = s->config->maintain_concurrency,
+		.mail = engine_maintainer_mail,
+		.drain = engine_maintainer_drain,
+		.idle = engine_maintainer_idle,
+	};
+	struct engine_env env;
+	struct err e;
+	uint32_t i;
+
+	/* Threads inherit it. Where it is refused we cost more CPU, no more. */
+	(void)setpriority(PRIO_PROCESS, 0, NICE);
+	process_start(&plan);
+	/* It never accepts: a stopped server's port must not stay with it. */
+	for (i = 0; i < s->listen_count; i++)
+		close(s->listen_fds[i]);
+	e = FAULT(maintainer_start);
+	if (err_is(e))
+		process_fail(e, "told so by a test");
+	env = (struct engine_env){ s, process_loop(), process_pool() };
+	e = engine_maintainer_start(&env);
+	if (err_is(e))
+		process_fail(e, "no stores");
+	process_run();
+}

@@ -1,0 +1,40 @@
+#ifndef MEMWALD_WORKER_PROCESS_H
+#define MEMWALD_WORKER_PROCESS_H
+
+/*
+ * process - what worker and maintainer have in common: loop, pool, heartbeat,
+ * mailbox, and the steps in which they leave.
+ *
+ * The heartbeat is a timer of the loop: it stops when the loop does, and not
+ * when a request takes long.
+ *
+ * Lifetime:	one a process, made after fork.
+ * Errors:	of a start end the process with status 1 and a line that says
+ *		why.
+ */
+
+#include "common/base.h"
+#include "common/loop.h"
+#include "common/pool.h"
+#include "shm/mailbox.h"
+#include "worker/start.h"
+
+struct process_plan {
+	const struct child_start *start;
+	uint32_t pool_threads;
+	/* A command that is not the process's own. */
+	void (*mail)(const struct shm_command *);
+	/* Begin to leave; called once. */
+	void (*drain)(void);
+	/* Asked now and then while draining. */
+	bool (*idle)(void);
+};
+
+void process_start(const struct process_plan *);
+struct loop *process_loop(void);
+struct pool *process_pool(void);
+NORETURN void process_fail(struct err, const char *what);
+/* Turns the loop until it is time to leave; ends the process with status 0. */
+NORETURN void process_run(void);
+
+#endif

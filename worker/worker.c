@@ -1,0 +1,156 @@
+#include "common/base.h"
+
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "common/config.h"
+#include "common/fault.h"
+#include "common/log.h"
+#include "shm/budget.h"
+#include "shm/metric.h"
+#include "shm/process.h"
+#include "worker/api/route.h"
+#include "worker/engine.h"
+#include "worker/http/http.h"
+#include "worker/process.h"
+#include "worker/worker.h"
+
+#define POOL_THREADS 4
+
+static const struct child_start *start;
+static struct http_server *http;
+
+static bool
+reserve(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	return shm_budget_take(SHM_BUDGET_REQUEST_BYTES, bytes);
+}
+
+static void
+release(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	shm_budget_give(SHM_BUDGET_REQUEST_BYTES, bytes);
+}
+
+static void
+count_event(void *arg, enum http_event event)
+{
+	(void)arg;
+	switch (event) {
+	case HTTP_EVENT_ACCEPTED:
+		shm_metric_add(METRIC_memwald_connections, 0, 1);
+		break;
+	case HTTP_EVENT_CLOSED:
+		shm_metric_sub(METRIC_memwald_connections, 0, 1);
+		break;
+	case HTTP_EVENT_BODY_TIMEOUT:
+		shm_metric_add(METRIC_http_request_body_timeouts_total, 0, 1);
+		break;
+	case HTTP_EVENT_SHUTDOWN_IDLE_RESPONSE:
+		shm_metric_add(METRIC_http_shutdown_idle_responses_total, 0, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+start_http(void)
+{
+	static char name[16];
+	const struct config *c = start->config;
+	struct http_settings s;
+	struct err e;
+
+	http_settings_default(&s);
+	s.router = api_router;
+	s.sample = api_sample;
+	s.event = count_event;
+	s.body_reserve = reserve;
+	s.body_release = release;
+	s.connections_max = c->connections_max;
+	s.keep_alive_timeout_ns = c->keepalive_secs * NS_PER_SEC;
+	s.body_idle_timeout_ns = c->request_body_idle_timeout_secs * NS_PER_SEC;
+	s.shutdown_response_idle_ns =
+	    c->http_shutdown_response_idle_secs * NS_PER_SEC;
+	snprintf(name, sizeof(name), "%u", start->slot - SHM_WORKER(0));
+	s.worker_name = c->worker_header ? name : NULL;
+	e = http_create(process_loop(), &s, &http);
+	if (err_is(e))
+		process_fail(e, "no HTTP server");
+}
+
+/* The listening socket of a process slot; -1: it has none. */
+static int
+socket_of(uint64_t slot)
+{
+	uint64_t k = slot - SHM_WORKER(0);
+
+	return slot >= SHM_WORKER(0) && k < start->listen_count ?
+	    start->listen_fds[k] : -1;
+}
+
+static void
+mail(const struct shm_command *m)
+{
+	int fd;
+
+	FAULT_HERE(worker_mail);
+	switch (m->kind) {
+	case SHM_MAIL_ACCEPT_FOR:
+		fd = socket_of(m->args[0]);
+		if (fd >= 0)
+			http_listen(http, fd);
+		break;
+	case SHM_MAIL_STOP_ACCEPT_FOR:
+		fd = socket_of(m->args[0]);
+		if (fd >= 0)
+			http_unlisten(http, fd);
+		break;
+	default:
+		engine_worker_mail(m);
+	}
+}
+
+static void
+drain(void)
+{
+	http_drain(http);
+	engine_worker_drain();
+}
+
+static bool
+idle(void)
+{
+	return http_connections(http) == 0 && engine_worker_idle();
+}
+
+void
+worker_main(const struct child_start *s)
+{
+	struct process_plan plan = {
+		.start = s,
+		.pool_threads = POOL_THREADS,
+		.mail = mail,
+		.drain = drain,
+		.idle = idle,
+	};
+	struct engine_env env;
+	struct err e;
+
+	start = s;
+	process_start(&plan);
+	e = FAULT(worker_start);
+	if (err_is(e))
+		process_fail(e, "told so by a test");
+	env = (struct engine_env){ s, process_loop(), process_pool() };
+	e = engine_worker_start(&env);
+	if (err_is(e))
+		process_fail(e, "no stores");
+	start_http();
+	loop_set_before_wait(process_loop(), engine_worker_before_wait, NULL);
+	http_listen(http, socket_of(s->slot));
+	process_run();
+}
