@@ -1,0 +1,167 @@
+"""Deaths and their order: field faults D.1, D.2, D.4, D.5, D.6 and E.1."""
+
+import os
+import random
+import signal
+import time
+import unittest
+
+from client import Lost
+from harness import LONG, SLOW, Server, alive, wait_for
+
+
+def clean(server):
+    status = server.status()
+    return status if status["clean"] else None
+
+
+def replaced(server, pid):
+    """Clean again, and without that process."""
+    status = clean(server)
+    return status and pid not in [p["pid"] for p in status["processes"]]
+
+
+class Kill(unittest.TestCase):
+    def test_a_killed_child_is_replaced(self):
+        with Server(workers=2) as s:
+            wait_for("start", lambda: clean(s))
+            for role in ("worker", "maintainer"):
+                pid = s.processes(role)[0]
+                s.kill(pid)
+                wait_for("another " + role, lambda p=pid: replaced(s, p), 5)
+            restarts = [p["restarts"] for p in s.status()["processes"]]
+            self.assertEqual(restarts, [0, 1, 1, 0])
+            with s.client() as c:
+                c.get("/api/v1/health").must(200)
+
+    def test_queued_connections_are_answered_after_a_death(self):
+        with Server(workers=1) as s:
+            pid = s.processes("worker")[0]
+            s.kill(pid, signal.SIGSTOP)
+            clients = [s.client(timeout=20) for _ in range(8)]
+            raws = [s.raw(timeout=20) for _ in range(8)]
+            for r in raws:
+                r.send(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.kill(pid)
+            for r in raws:
+                self.assertEqual(r.recv_reply().status, 200)
+                r.close()
+            for c in clients:
+                c.close()
+
+    def test_a_stopped_child_is_replaced(self):
+        with Server(workers=2) as s:
+            wait_for("start", lambda: clean(s))
+            pid = s.processes("worker")[1]
+            s.kill(pid, signal.SIGSTOP)
+            wait_for("a replacement", lambda: replaced(s, pid), 20)
+            self.assertFalse(alive(pid))
+            self.assertIn("stands still", s.log())
+
+    def test_children_leave_with_their_master(self):
+        for stopped in (False, True):
+            with self.subTest(stopped=stopped), Server(workers=3) as s:
+                wait_for("start", lambda: clean(s))
+                family = s.pids()
+                with s.client() as c:
+                    c.get("/api/v1/health").must(200)
+                    if stopped:
+                        s.kill(s.processes("worker")[0], signal.SIGSTOP)
+                    begin = time.monotonic()
+                    s.kill(s.proc.pid)
+                    s.proc.wait()
+                    wait_for("all to leave",
+                             lambda: not any(alive(p) for p in family), 3)
+                    took = time.monotonic() - begin
+                self.assertLess(took, 2.5 * SLOW)
+                s.start()
+
+    def test_a_restart_at_once_works(self):
+        with Server(workers=2) as s:
+            for _ in range(5):
+                s.kill(s.proc.pid)
+                s.proc.wait()
+                s.start()
+            wait_for("clean", lambda: clean(s))
+
+    def test_leftovers_of_a_crash(self):
+        with Server(workers=2) as s:
+            lock = os.path.join(s.data_dir, "instance-test.lock")
+            before = None
+            for i in range(50 if LONG else 10):
+                s.kill_all(master_first=i % 2 == 0)
+                with open(lock, "w") as f:
+                    f.write("pid=%d id=test\n" % (1 if i % 2 else os.getpid()))
+                self.assertTrue(os.path.exists(s.socket))
+                s.start()
+                after = sorted(os.listdir(s.data_dir))
+                self.assertIn(before, (None, after))
+                before = after
+            s.ctl("shutdown")
+            self.assertEqual(s.proc.wait(30), 0)
+
+    def test_random_kills(self):
+        """Every request ends within 2 s while the master lives."""
+        seconds = 60 if LONG else 6
+        with Server(workers=3) as s:
+            wait_for("start", lambda: clean(s))
+            end = time.monotonic() + seconds
+            next_kill = 0
+            worst = 0
+            while time.monotonic() < end:
+                if time.monotonic() > next_kill:
+                    pid = random.choice(s.pids()[1:] or [0])
+                    if pid:
+                        s._signal(pid, signal.SIGKILL)
+                    next_kill = time.monotonic() + 0.2
+                began = time.monotonic()
+                try:
+                    with s.client(timeout=10) as c:
+                        c.get("/api/v1/health").must(200)
+                except Lost:
+                    pass
+                worst = max(worst, time.monotonic() - began)
+            self.assertLess(worst, 2 * SLOW)
+            wait_for("clean", lambda: clean(s), 10)
+
+    def test_a_worker_that_cannot_start_is_throttled(self):
+        with Server(workers=2) as s:
+            wait_for("start", lambda: clean(s))
+            mark = len(s.log().splitlines())
+            s.fault("worker_start=fail:5")
+            pid = s.processes("worker")[0]
+            s.kill(pid)
+            time.sleep(3)		# the span in which starts are counted
+            lines = s.log().splitlines()[mark:]
+            starts = [x for x in lines if " started worker/0 " in x]
+            self.assertGreater(len(starts), 1)
+            self.assertLess(len(starts), 9)
+            self.assertLess(len(lines), 80)
+            self.assertFalse(s.status()["clean"])
+            # The other worker answers for it meanwhile.
+            for _ in range(30):
+                with s.client(timeout=5) as c:
+                    self.assertEqual(c.get("/api/v1/health").worker, 1)
+            s.fault("worker_start=off")
+            wait_for("clean", lambda: clean(s), 20)
+            wait_for("worker 0 to answer", lambda: worker_of(s) == 0)
+
+    def test_a_panic_is_seen_and_survived(self):
+        with Server(workers=2) as s:
+            wait_for("start", lambda: clean(s))
+            s.fault("worker_mail=die:1")
+            s.ctl("log-level", "info")
+            # log-level is handled before; ACCEPT_FOR is what dies.
+            pid = s.processes("worker")[0]
+            s.fault("worker_start=fail:5:4")
+            s.kill(pid)
+            wait_for("clean", lambda: clean(s), 20)
+
+
+def worker_of(server):
+    with server.client() as c:
+        return c.get("/api/v1/health").must(200).worker
+
+
+if __name__ == "__main__":
+    unittest.main()
