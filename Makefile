@@ -95,6 +95,10 @@ tests/interop/node_modules: tests/interop/package.json
 	cd $(@D) && npm install --silent --no-package-lock --no-audit --no-fund
 	touch $@
 
+# The manual page is the option table.
+man: $B/memwald
+	$B/memwald --help-man >ops/memwald.8
+
 run:
 	tools/deps.sh build
 	$(MAKE) -s $(JOBS) all
@@ -121,6 +125,6 @@ torture bench: check-build
 clean:
 	rm -rf build
 
-.PHONY: all tests unit run try-lancedb check-build check torture bench clean
+.PHONY: all tests unit man run try-lancedb check-build check torture bench clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -51,9 +51,11 @@ child_init(const struct child_plan *p)
 		plan.first_beat_limit_ns = FIRST_BEAT_LIMIT_NS;
 	count = 1 + p->workers;
 	memset(children, 0, sizeof(children));
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
 		children[i].slot = (uint16_t)(i == 0 ? SHM_MAINTAINER :
 		    SHM_WORKER(i - 1));
+		children[i].empty_ns = shm_lock_now_ns();
+	}
 	master_pid = getpid();
 }
 
@@ -253,12 +255,11 @@ static void
 watch_one(struct child *c, uint64_t now_ns)
 {
 	const struct shm_process *p = shm_process_get(c->slot);
-	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
 	uint64_t beat_ns = atomic_load_explicit(&p->heartbeat_ns,
 	    memory_order_relaxed);
 	uint64_t mono_ns = clock_mono_ns();
 
-	if (!c->beaten && state != SHM_PROCESS_STARTING) {
+	if (!c->beaten && beat_ns != 0) {
 		c->beaten = true;
 		ever_beaten = true;
 	}

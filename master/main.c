@@ -11,7 +11,7 @@
 #include "common/config.h"
 #include "common/host.h"
 #include "common/log.h"
-#include "shm/mutex.h"
+#include "shm/limit.h"
 #include "shm/process.h"
 #include "shm/segment.h"
 #include "master/admin.h"

@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -24,6 +25,7 @@
 #define PROBLEMS_MAX	  32
 #define BEAT_OLD_NS	  (3 * NS_PER_SEC)
 #define ERRORS_IN_ROW_BAD 3
+#define PATIENCE_MS	  20
 
 struct process_facts {
 	uint16_t slot;
@@ -81,7 +83,7 @@ process_facts(uint16_t slot)
 	if (f.pid != 0) {
 		f.uptime_ms = now_us > started_us ?
 		    (now_us - started_us) / 1000 : 0;
-		f.beat_age_ms = now_ns > beat_ns ?
+		f.beat_age_ms = beat_ns != 0 && now_ns > beat_ns ?
 		    clock_real_ns(now_ns - beat_ns) / NS_PER_MS : 0;
 	}
 	if (slot == SHM_MASTER)
@@ -131,6 +133,32 @@ static bool
 is_locked(const struct lock_facts *f)
 {
 	return f->writer >= 0 || f->readers > 0 || f->waiting > 0;
+}
+
+/*
+ * Locks are held for microseconds all the time; what is worth a line is one
+ * that is held and not released. So a held one is looked at again until it is
+ * free, or something was released, or the patience of this status is used up.
+ */
+static struct lock_facts
+held_lock(struct shm_ref ref, uint32_t *patience_ms)
+{
+	struct shm_slot *slot = shm_store_slot(ref);
+	struct lock_facts f = lock_facts(ref), none = { .writer = -1,
+	    .reader = -1 };
+	uint32_t change;
+
+	if (slot == NULL || !is_locked(&f))
+		return none;
+	change = PEEK(shm_slot_lock(slot)->change);
+	while (*patience_ms > 0) {
+		poll(NULL, 0, 1);
+		--*patience_ms;
+		f = lock_facts(ref);
+		if (!is_locked(&f) || PEEK(shm_slot_lock(slot)->change) != change)
+			return none;
+	}
+	return f;
 }
 
 /* What is wrong. */
@@ -281,9 +309,10 @@ text_processes(struct buf *b)
 }
 
 static bool
-text_store(struct buf *b, const struct shm_store_info *s)
+text_store(struct buf *b, const struct shm_store_info *s,
+    uint32_t *patience_ms)
 {
-	struct lock_facts l = lock_facts(s->ref);
+	struct lock_facts l = held_lock(s->ref, patience_ms);
 	char guard[64] = "free";
 
 	if (s->guarded)
@@ -303,7 +332,7 @@ text_stores(struct buf *b)
 {
 	struct shm_store_info s;
 	struct shm_ref ref;
-	uint32_t index = 0, shown = 0, left = 0;
+	uint32_t index = 0, shown = 0, left = 0, patience_ms = PATIENCE_MS;
 	bool ok;
 
 	ok = buf_printf(b, "%-8s %-24s %-7s %7s %7s %12s %5s %5s  %s\n", "KIND",
@@ -313,7 +342,7 @@ text_stores(struct buf *b)
 		if (!shm_store_peek(ref, &s))
 			continue;
 		if (shown++ < STATUS_STORES_MAX)
-			ok = text_store(b, &s);
+			ok = text_store(b, &s, &patience_ms);
 		else
 			left++;
 	}
@@ -432,26 +461,42 @@ json_store(struct json_writer *w, const struct shm_store_info *s)
 	json_write_uint64(w, "seal_errors", s->seal_errors);
 	json_write_uint64(w, "fold_errors", s->fold_errors);
 	json_write_uint64(w, "timeouts", s->timeouts);
+	json_write_open(w, "guard", '{');
+	json_write_bool(w, "held", s->guarded);
 	if (s->guarded) {
-		json_write_open(w, "guard", '{');
 		json_write_uint64(w, "slot", s->guard_holder.slot);
 		json_write_uint64(w, "thread", s->guard_holder.thread);
 		json_write_text(w, "phase",
 		    slice_of(tick_phase_name(s->guard_phase)));
-		json_write_close(w, '}');
-	} else {
-		json_write_null(w, "guard");
 	}
+	json_write_close(w, '}');
 	json_write_close(w, '}');
 }
 
-/* stores, then the locks that anybody holds. */
+static void
+json_lock(struct json_writer *w, const struct lock_facts *l, const char *store)
+{
+	char name[160], holder[80];
+
+	snprintf(name, sizeof(name), "store_slot %s", store);
+	snprintf(holder, sizeof(holder), "slot %d, %s",
+	    l->writer >= 0 ? l->writer : l->reader,
+	    l->writer >= 0 ? "writing" : "reading");
+	json_write_open(w, NULL, '{');
+	json_write_text(w, "name", slice_of(name));
+	json_write_text(w, "holder", slice_of(holder));
+	json_write_uint64(w, "readers", l->readers);
+	json_write_uint64(w, "writers_waiting", l->waiting);
+	json_write_close(w, '}');
+}
+
+/* stores, then the locks that anybody keeps. */
 static void
 json_stores(struct json_writer *w)
 {
 	struct shm_store_info s;
 	struct shm_ref ref;
-	uint32_t index = 0, shown = 0, left = 0;
+	uint32_t index = 0, shown = 0, left = 0, patience_ms = PATIENCE_MS;
 
 	json_write_open(w, "stores", '[');
 	while (shm_store_next(&index, &ref)) {
@@ -466,17 +511,10 @@ json_stores(struct json_writer *w)
 	json_write_uint64(w, "stores_left_off", left);
 	json_write_open(w, "locks", '[');
 	for (index = 0; shm_store_next(&index, &ref); ) {
-		struct lock_facts l = lock_facts(ref);
+		struct lock_facts l = held_lock(ref, &patience_ms);
 
-		if (!is_locked(&l) || !shm_store_peek(ref, &s))
-			continue;
-		json_write_open(w, NULL, '{');
-		json_write_text(w, "lock", SLICE("store_slot"));
-		json_write_text(w, "store", slice_of(s.name));
-		json_write_int64(w, "writer", l.writer);
-		json_write_uint64(w, "readers", l.readers);
-		json_write_uint64(w, "writers_waiting", l.waiting);
-		json_write_close(w, '}');
+		if (is_locked(&l) && shm_store_peek(ref, &s))
+			json_lock(w, &l, s.name);
 	}
 	json_write_close(w, ']');
 }
