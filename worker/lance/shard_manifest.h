@@ -34,6 +34,8 @@
 #include "common/uuid.h"
 #include "worker/object/object.h"
 
+struct Pb__ShardManifest;
+
 #define SHARD_MANIFEST_TRIES	64
 #define SHARD_MANIFEST_BYTES_MAX (4u << 20)
 #define SHARD_GENERATIONS_MAX	65536
@@ -57,6 +59,8 @@ struct shard_manifest {
 	struct uuid shard;
 	uint32_t status;		/* enum shard_status */
 	struct uuid writer;		/* all zero: another engine's */
+	const struct Pb__ShardManifest *carried; /* what it was read from; the
+					 * unknown of it is written again */
 };
 
 /* Both relative to the table's directory. A position or version from 1. */
@@ -83,8 +87,8 @@ struct err shard_manifest_parse(struct slice, struct arena *,
  * Edits m in place: it comes as the newest version (version 0, epoch 0,
  * generation 1, no generations, if there is none yet); version and writer are
  * set by the caller afterwards. *stands = true: nothing to write, m is the
- * result. An error gives up. Memory from the arena, which lives until the call
- * back is called again.
+ * result. An error gives up. Memory from the arena, which the caller owns and
+ * which a try adds a manifest or two to.
  */
 typedef struct err shard_manifest_edit_fn(struct shard_manifest *m,
     struct arena *, bool *stands, void *ctx);
