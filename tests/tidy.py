@@ -44,7 +44,7 @@ FOREIGN = {
     "xxhash": r"xxhash\.h|xxh3\.h",
     "CRoaring": r"roaring/",
     "zstd": r"zstd",
-    "protobuf-c": r"protobuf-c/|.*\.pb-c\.h",
+    "protobuf-c": r"protobuf-c/",
     "fast_float": r"fast_float/|charconv",
     "libcurl": r"curl/",
     "libcrypto": r"openssl/",
@@ -125,12 +125,20 @@ class Tidy(unittest.TestCase):
             if path.startswith("tests/"):
                 continue
             for name, pattern in FOREIGN.items():
-                if re.match(pattern, header):
+                if how == "<" and re.match(pattern, header):
                     users.setdefault(name, set()).add(path)
         self.none(("%s: %s" % (name, ", ".join(sorted(files)))
                    for name, files in sorted(users.items())
                    if len(files) > 1 or any(f.endswith(".h") for f in files)),
                   "a library belongs to one .c file")
+
+    def test_generated_messages_stay_inside(self):
+        self.none(("%s:%d: %s" % (path, n, header)
+                   for path, n, _, header in includes()
+                   if header.endswith(".pb-c.h")
+                   and not path.startswith(("worker/lance/", "tests/"))
+                   or header.endswith(".pb-c.h") and path.endswith(".h")),
+                  "protobuf types belong to the files of worker/lance")
 
     def test_every_library_is_in_the_table(self):
         known = list(FOREIGN.values())
