@@ -81,8 +81,8 @@ struct err ipc_layout_init(struct ipc_layout *, const struct arrow_schema *,
 /* Bytes of the message of rows [first, first + count) of a batch. */
 size_t ipc_batch_size(const struct ipc_layout *, const struct batch *,
     uint64_t first, uint64_t count);
-/* Writes exactly that many bytes; each value is copied once. */
-void ipc_batch_write(const struct ipc_layout *, const struct batch *,
+/* Writes exactly that many bytes, each value copied once, and says how many. */
+size_t ipc_batch_write(const struct ipc_layout *, const struct batch *,
     uint64_t first, uint64_t count, char *to);
 
 /* A whole file of one batch, not compressed, into an empty buffer. */

@@ -321,7 +321,7 @@ ipc_batch_size(const struct ipc_layout *l, const struct batch *b,
 	return l->head.len + w.body_bytes;
 }
 
-void
+size_t
 ipc_batch_write(const struct ipc_layout *l, const struct batch *b,
     uint64_t first, uint64_t count, char *to)
 {
@@ -341,4 +341,5 @@ ipc_batch_write(const struct ipc_layout *l, const struct batch *b,
 	body_bytes = w.body_bytes;
 	memcpy(to + l->body_length_at, &body_bytes, 8);
 	memcpy(to + l->row_count_at, &count, 8);
+	return l->head.len + w.body_bytes;
 }

@@ -41,10 +41,10 @@
  *	5. Behind something bad the next batch is where its two lengths (the
  *	   message's own, memwald:len) say if they agree; else the first
  *	   multiple of 8 where a whole batch begins, of a sequence not below
- *	   the last one.
- * What is searched could be content of a row that looks like a batch. So 5
- * trusts agreeing lengths first: a search is needed only when the metadata
- * themselves are damaged.
+ *	   the last one. A search hashes at most 64 times the entry's size.
+ * What is searched could be content of a row that looks like a batch, and very
+ * many of them. So 5 trusts agreeing lengths first: a search is needed only
+ * when the metadata themselves are damaged.
  *
  * Lifetime:	what is read are views of the entry's bytes; names, schemas
  *		and arrays are in the given arena.
@@ -125,7 +125,8 @@ struct wal_batch {
 
 /* A walk over an entry, or over what was appended since the last walk. */
 struct wal_scan {
-	struct slice entry;
+	struct slice bytes;
+	uint64_t base;			/* where in the entry they begin */
 	bool ours;
 	bool end_recorded;
 	uint64_t end;			/* recorded, or the entry's size */
@@ -134,12 +135,14 @@ struct wal_scan {
 	uint64_t sequence;		/* of that batch */
 };
 
-/* From an offset on: the head's bytes, or where an earlier scan ended. ours is
- * the head's; true if the head itself cannot be read (the scan then starts at
- * 0 and the store's own schema reads the batches). */
-void wal_scan_init(struct wal_scan *, struct slice entry, bool ours,
+/* Bytes of the entry from an offset on: from the head's end, or from where an
+ * earlier scan ended (its whole_end); up to the entry's size or, if its end is
+ * recorded, at least to there. ours is the head's; true if the head itself
+ * cannot be read: then offset is 0 and the batches are read with the store's
+ * own schema. */
+void wal_scan_init(struct wal_scan *, struct slice bytes, bool ours,
     uint64_t offset);
-/* Up to an end that is recorded; the entry may turn out to be shorter. */
+/* Where the entry ends; the bytes may turn out to be fewer. */
 void wal_scan_set_end(struct wal_scan *, uint64_t end);
 enum wal_found wal_scan_next(struct wal_scan *, struct wal_batch *);
 
