@@ -24,9 +24,9 @@
 
 #define see_error(call, kind_) assert_int_equal((call).kind, ERR_##kind_)
 
-static char root_path[] = "/tmp/memwald-lance-XXXXXX";
-static struct object_dir *root;
-static struct object_dir *dir;		/* what a test writes into */
+__attribute__((unused)) static char root_path[] = "/tmp/memwald-lance-XXXXXX";
+__attribute__((unused)) static struct object_dir *root;
+__attribute__((unused)) static struct object_dir *dir;		/* what a test writes into */
 
 static inline int
 dir_setup(void **state)

@@ -59,6 +59,7 @@ struct data_page {
 	uint32_t dim;			/* FIXED: values a row; 0: no fixed list */
 	uint32_t dictionary_count;
 	const uint8_t *validity;	/* FIXED; NULL: no value is null */
+	const uint8_t *items_validity;	/* of a fixed list's; a bit an item */
 	const uint8_t *values;		/* FIXED values, DICTIONARY indices */
 	const uint8_t *offsets;		/* u64 ends, without the leading 0 */
 	const uint8_t *bytes;		/* BINARY, DICTIONARY */

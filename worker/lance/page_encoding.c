@@ -22,6 +22,7 @@ struct page_source {
 struct flat {
 	uint64_t bits;
 	uint32_t dim;			/* 0: no fixed list */
+	const uint8_t *items_validity;	/* fixed list; NULL: none is null */
 	const uint8_t *ptr;
 	uint64_t len;
 };
@@ -86,7 +87,69 @@ read_flat(struct page_source *s, Pb__ArrayEncoding *enc, struct flat *out)
 		return FAIL(UNSUPPORTED, "compressed page");
 	out->bits = enc->flat->has_bits_per_value ? enc->flat->bits_per_value : 0;
 	out->dim = 0;
+	out->items_validity = NULL;
 	return find_buffer(s, enc->flat->buffer, out);
+}
+
+static struct err
+check_room(const struct flat *f, uint64_t count)
+{
+	uint64_t bits;
+
+	if (__builtin_mul_overflow(count, f->bits * MAX(f->dim, 1u), &bits) ||
+	    bits / 8 + (bits % 8 != 0) > f->len)
+		return FAIL(CORRUPT, "page with fewer values than it says");
+	return OK;
+}
+
+/* The parts of a nullable with nulls. */
+static struct err
+read_some_nulls(struct page_source *s, Pb__SomeNull *some, uint64_t count,
+    const uint8_t **validity, Pb__ArrayEncoding **values)
+{
+	struct flat bits = { .bits = 0 };
+	Pb__ArrayEncoding *enc;
+	struct err e;
+
+	e = unpack_encoding(s, some->validity, some->has_validity, &enc);
+	if (!err_is(e))
+		e = read_flat(s, enc, &bits);
+	if (err_is(e))
+		return e;
+	if (bits.bits != 1)
+		return FAIL(CORRUPT, "page whose null map is no bit map");
+	e = check_room(&bits, count);
+	if (err_is(e))
+		return e;
+	*validity = bits.ptr;
+	return unpack_encoding(s, some->values, some->has_values, values);
+}
+
+/* After another engine's compaction the items under null rows are null too. */
+static struct err
+read_items(struct page_source *s, Pb__FixedSizeList *list, uint64_t count,
+    struct flat *out)
+{
+	uint32_t dim = list->has_dimension ? list->dimension : 0;
+	const uint8_t *validity = NULL;
+	Pb__ArrayEncoding *enc;
+	uint64_t items;
+	struct err e;
+
+	if (dim == 0 || dim > INT32_MAX || __builtin_mul_overflow(count, dim, &items))
+		return FAIL(CORRUPT, "fixed list without a length");
+	if (list->has_has_validity && list->has_validity)
+		return FAIL(UNSUPPORTED, "fixed list with a validity of its own");
+	e = unpack_encoding(s, list->items, list->has_items, &enc);
+	if (!err_is(e) && enc->nullable != NULL &&
+	    enc->nullable->some_nulls != NULL)
+		e = read_some_nulls(s, enc->nullable->some_nulls, items,
+		    &validity, &enc);
+	if (!err_is(e))
+		e = read_flat(s, enc, out);
+	out->dim = dim;
+	out->items_validity = validity;
+	return e;
 }
 
 /* Flat, or a fixed list of flat; for count values. */
@@ -94,35 +157,19 @@ static struct err
 read_values(struct page_source *s, Pb__ArrayEncoding *enc, uint64_t count,
     struct flat *out)
 {
-	Pb__FixedSizeList *list;
-	uint64_t bits;
 	struct err e;
-	uint32_t dim = 0;
 
 	e = strip_no_null(s, &enc);
 	if (err_is(e))
 		return e;
-	list = enc->fixed_size_list;
-	if (list != NULL) {
-		dim = list->has_dimension ? list->dimension : 0;
-		if (dim == 0 || dim > INT32_MAX)
-			return FAIL(CORRUPT, "fixed list without a length");
-		if (list->has_has_validity && list->has_validity)
-			return FAIL(UNSUPPORTED, "fixed list with null items");
-		e = unpack_encoding(s, list->items, list->has_items, &enc);
-		if (err_is(e))
-			return e;
-	}
-	e = read_flat(s, enc, out);
+	e = enc->fixed_size_list != NULL ?
+	    read_items(s, enc->fixed_size_list, count, out) :
+	    read_flat(s, enc, out);
 	if (err_is(e))
 		return e;
-	out->dim = dim;
 	if (out->bits != 1 && out->bits != 8 && out->bits != 32 && out->bits != 64)
 		return FAIL(UNSUPPORTED, "values of a width that no type of ours has");
-	if (__builtin_mul_overflow(count, out->bits * MAX(dim, 1u), &bits) ||
-	    bits / 8 + (bits % 8 != 0) > out->len)
-		return FAIL(CORRUPT, "page with fewer values than it says");
-	return OK;
+	return check_room(out, count);
 }
 
 static struct err
@@ -146,7 +193,7 @@ read_bytes_part(struct page_source *s, ProtobufCBinaryData bytes, bool there,
 static struct err
 read_nullable(struct page_source *s, Pb__Nullable *n, struct data_page *page)
 {
-	struct flat values, validity;
+	struct flat values = { .bits = 0 };
 	Pb__ArrayEncoding *enc;
 	struct err e;
 
@@ -154,24 +201,14 @@ read_nullable(struct page_source *s, Pb__Nullable *n, struct data_page *page)
 		page->form = PAGE_ALL_NULL;
 		return OK;
 	}
-	if (n->no_nulls != NULL) {
+	if (n->no_nulls != NULL)
 		e = unpack_encoding(s, n->no_nulls->values,
 		    n->no_nulls->has_values, &enc);
-	} else if (n->some_nulls != NULL) {
-		e = unpack_encoding(s, n->some_nulls->validity,
-		    n->some_nulls->has_validity, &enc);
-		if (!err_is(e))
-			e = read_values(s, enc, page->count, &validity);
-		if (err_is(e))
-			return e;
-		if (validity.bits != 1 || validity.dim != 0)
-			return FAIL(CORRUPT, "page whose null map is no bit map");
-		page->validity = validity.ptr;
-		e = unpack_encoding(s, n->some_nulls->values,
-		    n->some_nulls->has_values, &enc);
-	} else {
-		return FAIL(CORRUPT, "page encoding with a part missing");
-	}
+	else if (n->some_nulls != NULL)
+		e = read_some_nulls(s, n->some_nulls, page->count,
+		    &page->validity, &enc);
+	else
+		e = FAIL(CORRUPT, "page encoding with a part missing");
 	if (!err_is(e))
 		e = read_values(s, enc, page->count, &values);
 	if (err_is(e))
@@ -180,6 +217,7 @@ read_nullable(struct page_source *s, Pb__Nullable *n, struct data_page *page)
 	page->bits = (uint16_t)values.bits;
 	page->dim = values.dim;
 	page->values = values.ptr;
+	page->items_validity = values.items_validity;
 	return OK;
 }
 

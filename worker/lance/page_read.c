@@ -137,9 +137,28 @@ bits_at(struct arena *arena, const uint8_t *bits, uint64_t first, uint64_t count
 	return out;
 }
 
+/* Our fixed lists have no null items; under a null row anything may be. */
 static struct err
-check_fixed(const struct arrow_field *field, const struct data_page *page)
+check_items(const struct piece *p)
 {
+	const struct data_page *page = p->page;
+	uint64_t i;
+
+	for (i = p->first; i < p->first + p->count; i++) {
+		if (page->validity != NULL &&
+		    (page->validity[i / 8] >> (i % 8) & 1) == 0)
+			continue;
+		if (bits_count(page->items_validity, i * page->dim, page->dim) !=
+		    page->dim)
+			return FAIL(UNSUPPORTED, "a null in a fixed list");
+	}
+	return OK;
+}
+
+static struct err
+check_fixed(const struct arrow_field *field, const struct piece *p)
+{
+	const struct data_page *page = p->page;
 	uint64_t bits = 32, dim = 0;
 
 	if (page->form == PAGE_ALL_NULL)
@@ -152,7 +171,7 @@ check_fixed(const struct arrow_field *field, const struct data_page *page)
 		bits = 8 * value_bytes(field);
 	if (page->form != PAGE_FIXED || page->bits != bits || page->dim != dim)
 		return FAIL(CORRUPT, "page does not fit the type of its field");
-	return OK;
+	return page->items_validity == NULL ? OK : check_items(p);
 }
 
 /* The piece that is the whole run: nothing is copied that need not be. */
@@ -161,7 +180,7 @@ read_fixed_piece(struct source *s, const struct arrow_field *field,
     const struct piece *p, struct array *out)
 {
 	const struct data_page *page = p->page;
-	struct err e = check_fixed(field, page);
+	struct err e = check_fixed(field, p);
 
 	if (err_is(e))
 		return e;
@@ -222,7 +241,7 @@ read_fixed_pieces(struct source *s, const struct arrow_field *field,
 	if (values == NULL)
 		return no_memory;
 	while (walk_next(w, &p)) {
-		e = check_fixed(field, p.page);
+		e = check_fixed(field, &p);
 		if (err_is(e))
 			return e;
 		if (!copy_validity(s, &p, at, total, &validity, &out->null_count))
