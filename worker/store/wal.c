@@ -164,7 +164,7 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 	struct wal_batch batch;
 	struct wal_scan scan;
 	enum wal_found what;
-	uint64_t size;
+	uint64_t size, from;
 	struct err e;
 	int fd;
 
@@ -184,8 +184,10 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 	if (err_is(e))
 		goto out;
 	*found = (struct wal_found_end){ 0 };
-	wal_scan_init(&scan, slice_make(bytes, size), span->ours,
-	    span->head_bytes);
+	/* The scan's bytes are those from its offset on. */
+	from = MIN(span->head_bytes, size);
+	wal_scan_init(&scan, slice_make(bytes + from, size - from), span->ours,
+	    from);
 	while ((what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		if (what == WAL_TORN)
 			found->torn = !batch.zero;

@@ -253,7 +253,7 @@ wal_head_read(struct slice bytes, struct arena *arena, struct wal_head *out)
 	e = ipc_message_read(bytes, &m);
 	if (err_is(e))
 		return e;
-	if (m.kind != IPC_SCHEMA)
+	if (m.kind != IPC_SCHEMA || m.body.len != 0)
 		return FAIL(CORRUPT, "wal entry without a head");
 	e = ipc_schema_read(&m, arena, &h.schema);
 	if (err_is(e))
