@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/fault.h"
 #include "shm/mailbox.h"
 #include "shm/metric.h"
 #include "shm/mutex.h"
@@ -116,6 +117,7 @@ put(uint16_t to, uint64_t life, const struct shm_command *c)
 		cell = &box->ring[atomic_load(&box->sent) % SHM_MAILBOX_ROOM];
 		*cell = *c;
 		cell->from = shm_life_self();
+		FAULT_HERE(shm_send);
 		atomic_fetch_add(&box->sent, 1);
 	}
 	shm_mutex_unlock(&box->mutex);

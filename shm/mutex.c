@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/panic.h"
 #include "shm/metric.h"
 #include "shm/mutex.h"
@@ -121,6 +122,7 @@ shm_mutex_lock(struct shm_mutex *m)
 		/* Repair first: whoever dies in it leaves the mutex to be
 		 * repaired once more, and nobody sees the table meanwhile. */
 		repairs[m->lock](m);
+		FAULT_HERE(shm_repair);
 		MUST(pthread_mutex_consistent(&m->mutex) == 0);
 		shm_metric_add(METRIC_memwald_lock_repairs_total, m->lock, 1);
 	}

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/fault.h"
 #include "shm/mutex.h"
 #include "shm/ordinal_table.h"
 #include "shm/part.h"
@@ -189,6 +190,7 @@ shm_ordinal_assign(uint32_t index, uint16_t owner,
 		atomic_store(&table->undo_index, index);
 		now->owner = owner;
 		now->state = state;
+		FAULT_HERE(shm_assign);
 		now->version = version;
 		atomic_store(&table->undo_index, NO_UNDO);
 	}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/log.h"
 #include "common/panic.h"
 #include "shm/metric.h"
@@ -146,6 +147,7 @@ leave(struct shm_rwlock *l)
 	if (wake)
 		atomic_fetch_add_explicit(&l->change, 1, memory_order_relaxed);
 	shm_mutex_unlock(&l->state);
+	FAULT_HERE(shm_waking);
 	if (wake)
 		wake_all(&l->change);
 }
@@ -167,6 +169,7 @@ shm_rwlock_read(struct shm_rwlock *l)
 	mine->readers++;
 	shm_mutex_unlock(&l->state);
 	count_wait(&w);
+	FAULT_HERE(shm_reading);
 }
 
 void
@@ -199,6 +202,7 @@ shm_rwlock_write(struct shm_rwlock *l)
 	l->write_since_ns = shm_lock_now_ns();
 	shm_mutex_unlock(&l->state);
 	count_wait(&w);
+	FAULT_HERE(shm_writing);
 }
 
 void

@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/fault.h"
 #include "common/hash.h"
 #include "shm/part.h"
 #include "shm/process.h"
@@ -327,6 +328,7 @@ evict(uint32_t index, bool dirty_counts)
 	if (needed)
 		return false;
 
+	FAULT_HERE(shm_evict);
 	for (cell = s->hash & (sizes.cells - 1); cells[cell] != index + 1;)
 		cell = (cell + 1) & (sizes.cells - 1);
 	drop_cell(cell);
@@ -391,9 +393,11 @@ fill(struct shm_store_key key, uint32_t hash, const struct uuid *store)
 	memcpy(s->name, key.name.ptr, key.name.len);
 	s->store = *store;
 	s->hash = hash;
+	FAULT_HERE(shm_insert);
 	shm_slot_used(s);
 	atomic_fetch_add(&s->serial, 1);
 	atomic_fetch_add(&s->incarnation, 1);	/* now it is in use */
+	FAULT_HERE(shm_inserted);
 	put_cell(hash, index);
 	return ref_of(index);
 }
@@ -487,6 +491,7 @@ add_record(struct shm_ref ref, const struct uuid *shard, uint32_t *number)
 		    "the segment has records") :
 		    FAIL(BUSY, "all shard records are in use");
 	MUST(shm_slot_is(s, ref));	/* the caller holds it */
+	FAULT_HERE(shm_record);
 	records[r].shard = *shard;
 	shm_shard_init(&records[r].state);
 	atomic_store(&records[r].next, atomic_load(&s->first_record));

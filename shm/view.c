@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/fault.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/view.h"
@@ -183,6 +184,7 @@ raise_all(struct shm_ref ref, struct shm_slot *s, uint64_t base_version,
 	for (i = 0; i < count; i++)
 		changed |= shm_shard_raise_marks(
 		    shm_store_shard(ref, marks[i].shard), &marks[i].marks);
+	FAULT_HERE(shm_raise);
 	if (base_version > atomic_load(&s->base_version)) {
 		atomic_store(&s->base_version, base_version);
 		changed = true;
