@@ -148,7 +148,7 @@ storm(void *arg)
 static void
 mutex_survives_random_deaths(void **state)
 {
-	int rounds = getenv("LONG") != NULL ? 2000 : 100, i, round;
+	int rounds = getenv("LONG") != NULL ? 2000 : 40, i, round;
 	uint64_t seen;
 	uint16_t slot;
 

@@ -75,6 +75,7 @@ segment_setup(void **state)
 
 	(void)state;
 	log_set_level(LOG_ERROR);
+	alarm(getenv("LONG") != NULL ? 600 : 60);	/* a hang is a failure */
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)

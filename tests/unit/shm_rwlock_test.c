@@ -1,0 +1,397 @@
+#include "shm_test.h"
+
+#include "common/fault.h"
+#include "shm/rwlock.h"
+
+static struct shm_rwlock *lock;
+
+static int
+setup(void **state)
+{
+	if (segment_setup(state) < 0)
+		return -1;
+	lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (lock == MAP_FAILED)
+		return -1;
+	shm_rwlock_init(lock, shm_process_count());
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	munmap(lock, 4096);
+	return segment_teardown(state);
+}
+
+static void
+spoil(void *arg)
+{
+	/* Nobody may be let in before this. */
+	MUST(lock->writer != 0);
+	(*(int *)arg)++;
+}
+
+/* The master's part on a death, for this lock. */
+static struct shm_rwlock_reaped
+reap(uint16_t slot, int *spoiled)
+{
+	test_reap(slot);
+	return shm_rwlock_reap(lock, slot, spoil, spoiled);
+}
+
+static int
+mixed(void *arg)
+{
+	int rounds = *(int *)arg, i;
+
+	meet(&shared->go, 1);
+	for (i = 0; i < rounds; i++) {
+		if (i % 4 == 0) {
+			shm_rwlock_write(lock);
+			shared->plain[0]++;
+			shared->plain[1]++;
+			shm_rwlock_write_done(lock);
+			continue;
+		}
+		shm_rwlock_read(lock);
+		if (shared->plain[0] != shared->plain[1])
+			return 1;
+		shm_rwlock_read_done(lock);
+	}
+	return 0;
+}
+
+static void
+writers_are_alone(void **state)
+{
+	int rounds = 20000, i;
+	pid_t pids[4];
+
+	(void)state;
+	reset_shared();
+	for (i = 0; i < 4; i++)
+		pids[i] = test_fork(SHM_WORKER(i), mixed, &rounds);
+	atomic_store(&shared->go, 1);
+	for (i = 0; i < 4; i++)
+		assert_left_well(pids[i]);
+	for (i = 0; i < 4; i++)
+		test_reap(SHM_WORKER(i));
+	assert_int_equal(shared->plain[0], 4 * rounds / 4);
+}
+
+static int
+read_and_wait(void *arg)
+{
+	(void)arg;
+	shm_rwlock_read(lock);
+	await_death();
+	return 1;
+}
+
+static int
+write_and_wait(void *arg)
+{
+	(void)arg;
+	shm_rwlock_write(lock);
+	await_death();
+	return 1;
+}
+
+static int
+write_once(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&shared->ready, 1);
+	shm_rwlock_write(lock);
+	shm_rwlock_write_done(lock);
+	return 0;
+}
+
+static int
+read_once(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&shared->ready, 1);
+	shm_rwlock_read(lock);
+	shm_rwlock_read_done(lock);
+	return 0;
+}
+
+static void
+readers_share(void **state)
+{
+	(void)state;
+	reset_shared();
+	test_fork(SHM_WORKER(0), read_and_wait, NULL);
+	meet(&shared->ready, 1);
+	assert_left_well(test_fork(SHM_WORKER(1), read_once, NULL));
+	test_kill(SHM_WORKER(0));
+	reap(SHM_WORKER(0), NULL);
+	reap(SHM_WORKER(1), NULL);
+}
+
+static void
+dead_reader_is_subtracted(void **state)
+{
+	struct shm_rwlock_reaped r;
+	int round, spoiled = 0;
+	pid_t writer;
+
+	(void)state;
+	for (round = 0; round < 10; round++) {
+		reset_shared();
+		test_fork(SHM_WORKER(0), read_and_wait, NULL);
+		meet(&shared->ready, 1);
+		writer = test_fork(SHM_WORKER(1), write_once, NULL);
+		meet(&shared->ready, 2);
+		test_kill(SHM_WORKER(0));
+		r = reap(SHM_WORKER(0), &spoiled);
+		assert_int_equal(r.readers, 1);
+		assert_false(r.wrote);
+		assert_left_well(writer);
+		test_reap(SHM_WORKER(1));
+	}
+	assert_int_equal(spoiled, 0);
+}
+
+static void
+dead_writer_is_told(void **state)
+{
+	struct shm_rwlock_reaped r;
+	int round, spoiled = 0;
+	pid_t reader;
+
+	(void)state;
+	for (round = 0; round < 10; round++) {
+		reset_shared();
+		test_fork(SHM_WORKER(0), write_and_wait, NULL);
+		meet(&shared->ready, 1);
+		reader = test_fork(SHM_WORKER(1), read_once, NULL);
+		meet(&shared->ready, 2);
+		test_kill(SHM_WORKER(0));
+		r = reap(SHM_WORKER(0), &spoiled);
+		assert_true(r.wrote);
+		assert_int_equal(r.readers, 0);
+		assert_left_well(reader);
+		test_reap(SHM_WORKER(1));
+	}
+	assert_int_equal(spoiled, round);
+}
+
+static void
+await_waiting_writer(uint16_t slot)
+{
+	uint64_t start_ns = shm_lock_now_ns();
+	bool waits = false;
+
+	while (!waits) {
+		shm_mutex_lock(&lock->state);
+		waits = lock->shares[slot].writers_waiting == 1;
+		shm_mutex_unlock(&lock->state);
+		MUST(shm_lock_now_ns() - start_ns < MEET_NS);
+		sched_yield();
+	}
+}
+
+/* A writer that dies waiting no longer keeps readers out. */
+static void
+dead_waiting_writer_is_subtracted(void **state)
+{
+	struct shm_rwlock_reaped r;
+	int spoiled = 0;
+
+	(void)state;
+	reset_shared();
+	test_fork(SHM_WORKER(0), read_and_wait, NULL);
+	meet(&shared->ready, 1);
+	test_fork(SHM_WORKER(1), write_once, NULL);
+	await_waiting_writer(SHM_WORKER(1));
+	test_kill(SHM_WORKER(1));
+	r = reap(SHM_WORKER(1), &spoiled);
+	assert_int_equal(r.writers_waiting, 1);
+	assert_false(r.wrote);
+	/* The first reader is still inside: another gets in beside it. */
+	assert_left_well(test_fork(SHM_WORKER(1), read_once, NULL));
+	test_reap(SHM_WORKER(1));
+	test_kill(SHM_WORKER(0));
+	assert_int_equal(reap(SHM_WORKER(0), &spoiled).readers, 1);
+	assert_int_equal(spoiled, 0);
+}
+
+static int
+read_until_stopped(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&shared->ready, 1);
+	while (atomic_load(&shared->stop) == 0) {
+		shm_rwlock_read(lock);
+		shm_rwlock_read_done(lock);
+	}
+	return 0;
+}
+
+/* Readers that come and go without a gap do not starve a writer. */
+static void
+waiting_writer_keeps_readers_out(void **state)
+{
+	pid_t pids[3];
+	int i;
+
+	(void)state;
+	reset_shared();
+	for (i = 0; i < 3; i++)
+		pids[i] = test_fork(SHM_WORKER(i), read_until_stopped, NULL);
+	meet(&shared->ready, 3);
+	for (i = 0; i < 100; i++) {
+		shm_rwlock_write(lock);
+		shm_rwlock_write_done(lock);
+	}
+	atomic_store(&shared->stop, 1);
+	for (i = 0; i < 3; i++) {
+		assert_left_well(pids[i]);
+		test_reap(SHM_WORKER(i));
+	}
+}
+
+static int
+read_then_leave(void *arg)
+{
+	(void)arg;
+	shm_rwlock_read(lock);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	shm_rwlock_read_done(lock);
+	return 0;
+}
+
+/* Dead between giving up and waking: the sleeper looks again by itself. */
+static void
+lost_wake_is_survived(void **state)
+{
+	int status, spoiled = 0;
+	pid_t leaver, writer;
+
+	(void)state;
+	reset_shared();
+	leaver = test_fork(SHM_WORKER(0), read_then_leave, NULL);
+	meet(&shared->ready, 1);
+	writer = test_fork(SHM_WORKER(1), write_once, NULL);
+	await_waiting_writer(SHM_WORKER(1));
+	assert_false(err_is(fault_set("shm_waking=die:1")));
+	atomic_store(&shared->go, 1);
+	status = test_wait(leaver);
+	assert_true(WIFSIGNALED(status));
+	assert_left_well(writer);
+	assert_int_equal(reap(SHM_WORKER(0), &spoiled).readers, 0);
+	reap(SHM_WORKER(1), &spoiled);
+	assert_int_equal(spoiled, 0);
+}
+
+static int
+storm(void *arg)
+{
+	uint64_t n = 0;
+
+	(void)arg;
+	for (;;) {
+		if (n % 3 == 0) {
+			shm_rwlock_write(lock);
+			shared->plain[0]++;
+			shared->plain[1] = shared->plain[0];
+			shm_rwlock_write_done(lock);
+		} else {
+			shm_rwlock_read(lock);
+			/* A writer's death between the two is repaired by the
+			 * master, as a stale slot would be. */
+			if (shared->plain[0] != shared->plain[1])
+				_exit(1);
+			shm_rwlock_read_done(lock);
+		}
+		n++;
+		atomic_fetch_add(&shared->counts[shm_self()], 1);
+	}
+}
+
+static void
+mend(void *arg)
+{
+	(void)arg;
+	shared->plain[1] = shared->plain[0];
+}
+
+static void
+lock_survives_random_deaths(void **state)
+{
+	int rounds = getenv("LONG") != NULL ? 2000 : 60, i, round;
+	uint64_t seen;
+	uint16_t slot;
+	int status;
+
+	(void)state;
+	reset_shared();
+	srand(2);
+	for (i = 0; i < 4; i++)
+		test_fork(SHM_WORKER(i), storm, NULL);
+	for (round = 0; round < rounds; round++) {
+		slot = (uint16_t)SHM_WORKER(rand() % 4);
+		seen = atomic_load(&shared->counts[slot]);
+		while (atomic_load(&shared->counts[slot]) < seen + 10)
+			sched_yield();
+		kill(atomic_load(&shm_process_get(slot)->pid), SIGKILL);
+		status = test_wait(atomic_load(&shm_process_get(slot)->pid));
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), SIGKILL);
+		test_reap(slot);
+		shm_rwlock_reap(lock, slot, mend, NULL);
+		test_fork(slot, storm, NULL);
+	}
+	for (i = 0; i < 4; i++) {
+		test_kill(SHM_WORKER(i));
+		test_reap(SHM_WORKER(i));
+		shm_rwlock_reap(lock, SHM_WORKER(i), mend, NULL);
+	}
+	shm_rwlock_write(lock);
+	shm_rwlock_write_done(lock);
+}
+
+/* A holder that does not come back within the deadline: who waits panics. */
+static void
+endless_wait_is_a_panic(void **state)
+{
+	int status, spoiled = 0;
+
+	(void)state;
+	reset_shared();
+	shm_lock_deadline(50 * 1000000);
+	test_fork(SHM_WORKER(0), write_and_wait, NULL);
+	meet(&shared->ready, 1);
+	status = test_wait(test_fork(SHM_WORKER(1), read_once, NULL));
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGABRT);
+	assert_non_null(strstr(shm_process_get(SHM_WORKER(1))->panic_text,
+	    "writer slot 2"));
+	reap(SHM_WORKER(1), &spoiled);
+	test_kill(SHM_WORKER(0));
+	reap(SHM_WORKER(0), &spoiled);
+	shm_lock_deadline(1000000000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(writers_are_alone),
+		cmocka_unit_test(readers_share),
+		cmocka_unit_test(dead_reader_is_subtracted),
+		cmocka_unit_test(dead_writer_is_told),
+		cmocka_unit_test(dead_waiting_writer_is_subtracted),
+		cmocka_unit_test(waiting_writer_keeps_readers_out),
+		cmocka_unit_test(lost_wake_is_survived),
+		cmocka_unit_test(lock_survives_random_deaths),
+		cmocka_unit_test(endless_wait_is_a_panic),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
