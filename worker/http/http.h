@@ -20,11 +20,12 @@
  *				what r->user holds. Always comes after the
  *				reply was given and its stream closed.
  *
- * A handler is never cancelled: if the client leaves meanwhile, gone(r) tells
- * it (when it has one), and it still gives its reply, which goes nowhere. Of a
- * body that was cut off no piece with last is ever seen: gone(r) comes, then
- * finish(r), and there is no reply to be given (r->body_broken) unless the
- * handler has paused, where the reply or http_resume is owed first.
+ * A handler is never cancelled. Past the route's deadline the client gets a
+ * 503, gone(r) says so, and the handler still gives its reply, which goes
+ * nowhere. A body that is cut off, too slow, too long or malformed never comes
+ * to its last piece: gone(r) comes instead, with r->body_broken, then
+ * finish(r), and no reply must be given. That a client has left during the
+ * handling is noticed when the reply cannot be sent.
  *
  * Bodies. With HTTP_BODY_WHOLE the body comes as one piece with last, up to
  * the route's limit. With HTTP_BODY_PIECES it comes as one piece with last if
@@ -92,7 +93,7 @@ struct http_request {
 	struct arena arena;		/* reset after finish */
 	void *user;			/* the handler's; NULL at begin */
 	struct slice id;		/* X-Request-Id, sent back; for the log */
-	bool body_broken;		/* see above */
+	bool body_broken;		/* see above: owe no reply */
 	uint64_t began_ns;		/* when the head was complete */
 
 	struct conn *conn;		/* http's own */
@@ -119,9 +120,9 @@ void http_reply_err(struct http_request *, struct err);
 void http_reply_err_as(struct http_request *, struct err, const char *code,
     uint32_t retry_after_secs);
 
-/* After HTTP_PAUSE: next piece, please. */
+/* After HTTP_PAUSE, once body has returned: next piece, please. */
 void http_resume(struct http_request *);
-/* After STREAM_WAIT: pull again. Also wanted when the client has gone. */
+/* After STREAM_WAIT, once pull has returned: pull again. */
 void http_stream_ready(struct http_request *);
 
 struct http_sample {
@@ -168,6 +169,7 @@ struct http_settings {
 	uint64_t body_rate_grace_ns;	/* this much time waited for the peer */
 	uint64_t write_idle_timeout_ns;
 	uint64_t drain_timeout_ns;	/* lingering close */
+	uint64_t drain_idle_ns;		/* idle ones, after http_drain */
 	uint64_t shutdown_response_idle_ns;	/* contract 6.9 */
 	uint64_t accept_pause_ns;	/* after EMFILE */
 };
@@ -188,10 +190,10 @@ void http_unlisten(struct http_server *, int fd);
 
 /*
  * Leaving has two steps. http_announce: go on, but say "Connection: close" in
- * every reply and close idle connections after their next one. http_drain:
- * stop accepting, close idle connections, answer what still comes on others
- * with 503, let admitted handlers finish, and close who does not take his
- * reply within shutdown_response_idle_ns. Gone when http_connections is 0.
+ * every reply, and close after it. http_drain: stop accepting, answer what
+ * still comes with 503, close idle connections after drain_idle_ns, let
+ * admitted handlers finish, and close who does not take his reply within
+ * shutdown_response_idle_ns. All are gone when http_connections is 0.
  */
 void http_announce(struct http_server *);
 void http_drain(struct http_server *);

@@ -1,0 +1,120 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/uuid.h"
+
+#include "worker/http/conn.h"
+
+/* Connections never take the last quarter of the descriptors: the WAL and the
+ * sources of reads need some when clients have opened all they can. */
+#define DESCRIPTOR_SHARE	4
+
+void
+http_settings_default(struct http_settings *s)
+{
+	*s = (struct http_settings){
+		.connections_max = 10000,
+		.head_bytes_max = 16 * 1024,
+		.whole_body_bytes = 256 * 1024,
+		.arena_bytes_max = 64ull << 20,
+		.head_timeout_ns = 20 * NS_PER_SEC,
+		.keep_alive_timeout_ns = 75 * NS_PER_SEC,
+		.body_idle_timeout_ns = 120 * NS_PER_SEC,
+		.body_rate_min = 1024,
+		.body_rate_grace_ns = 10 * NS_PER_SEC,
+		.write_idle_timeout_ns = 120 * NS_PER_SEC,
+		.drain_timeout_ns = 2 * NS_PER_SEC,
+		.drain_idle_ns = NS_PER_SEC,
+		.shutdown_response_idle_ns = 120 * NS_PER_SEC,
+		.accept_pause_ns = 100 * NS_PER_MS,
+	};
+}
+
+static void
+bound_by_descriptors(struct http_settings *s)
+{
+	struct rlimit files;
+	uint64_t most;
+
+	MUST(getrlimit(RLIMIT_NOFILE, &files) == 0);
+	if (files.rlim_cur == RLIM_INFINITY)
+		return;
+	most = MAX(files.rlim_cur - files.rlim_cur / DESCRIPTOR_SHARE, 1u);
+	if (most >= s->connections_max)
+		return;
+	log_warn("fewer connections, by the limit of descriptors wanted=%u "
+	    "connections_max=%llu", s->connections_max,
+	    (unsigned long long)most);
+	s->connections_max = (uint32_t)most;
+}
+
+struct err
+http_create(struct loop *l, const struct http_settings *s,
+    struct http_server **out)
+{
+	struct http_server *h = calloc(1, sizeof(*h));
+	struct uuid seed = uuid_random();
+
+	MUST(s->router != NULL);
+	MUST((s->body_reserve == NULL) == (s->body_release == NULL));
+	MUST(s->arena_bytes_max > 2 * s->head_bytes_max);
+	if (h == NULL)
+		return FAIL(NO_MEMORY, "allocate the HTTP server");
+	h->loop = l;
+	h->set = *s;
+	bound_by_descriptors(&h->set);
+	list_init(&h->conns);
+	memcpy(&h->id_seed, seed.bytes, sizeof(h->id_seed));
+	*out = h;
+	return OK;
+}
+
+void
+http_destroy(struct http_server *h)
+{
+	struct request *r;
+
+	MUST(h->conn_count == 0);
+	while ((r = h->free_requests) != NULL) {
+		h->free_requests = r->next_free;
+		arena_free(&r->pub.arena);
+		free(r);
+	}
+	free(h);
+}
+
+void
+http_announce(struct http_server *h)
+{
+	h->announced = true;
+}
+
+void
+http_drain(struct http_server *h)
+{
+	struct list *l;
+
+	h->draining = true;
+	for (size_t i = 0; i < ACCEPTORS_MAX; i++) {
+		if (h->acceptors[i].server != NULL && h->acceptors[i].fd >= 0)
+			http_unlisten(h, h->acceptors[i].fd);
+	}
+	LIST_FOREACH(l, &h->conns)
+		conn_drain(CONTAINER_OF(l, struct conn, link));
+}
+
+uint32_t
+http_connections(const struct http_server *h)
+{
+	return h->conn_count;
+}
+
+uint32_t
+http_requests_active(const struct http_server *h)
+{
+	return h->active_count;
+}
