@@ -4,22 +4,27 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "worker/object/local.h"
 #include "worker/object/map.h"
 
 /* The innermost marked read of this thread. */
-static _Thread_local sigjmp_buf *mark;
+static _Thread_local sigjmp_buf *volatile mark;
 
 static void
 on_sigbus(int sig, siginfo_t *info, void *context)
 {
-	(void)context;
+	const ucontext_t *interrupted = context;
+
 	/* BUS_ADRERR is an access behind the end of a file; the others are
-	 * hardware's and alignment's. */
-	if (info->si_code == BUS_ADRERR && mark != NULL)
+	 * hardware's and alignment's. The mask is put back here, since saving
+	 * it in each marked read would be a system call. */
+	if (info->si_code == BUS_ADRERR && mark != NULL) {
+		pthread_sigmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
 		siglongjmp(*mark, 1);
+	}
 	/* Returning repeats the access, which now kills us, with a core that
 	 * shows where. */
 	signal(sig, SIG_DFL);
@@ -28,11 +33,9 @@ on_sigbus(int sig, siginfo_t *info, void *context)
 void
 object_map_install(void)
 {
-	/* SA_NODEFER: the jump out must not leave the signal blocked, and
-	 * saving the mask in each marked read would be a system call. */
 	struct sigaction sa = {
 		.sa_sigaction = on_sigbus,
-		.sa_flags = SA_SIGINFO | SA_NODEFER,
+		.sa_flags = SA_SIGINFO,
 	};
 
 	MUST(sigaction(SIGBUS, &sa, NULL) == 0);
