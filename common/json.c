@@ -152,7 +152,7 @@ json_parse(struct arena *a, struct slice text, const char *what,
 	if (why != NULL)
 		return FAIL(BAD_INPUT, arena_printf(a, "%s: %s", what, why));
 	tree = cJSON_ParseWithLength(text.ptr, text.len);
-	if (tree == NULL)		/* numbers of 64 digits and more, say */
+	if (tree == NULL)		/* a very long number, or no memory */
 		return FAIL(BAD_INPUT, arena_printf(a, "%s: cannot be read", what));
 	copied = copy_tree(&r, tree, out);
 	cJSON_Delete(tree);

@@ -121,6 +121,8 @@ print_scalar(char *p, const struct array *a, uint64_t i)
 	case ARROW_UINT64:
 		return p + number_print_uint64(p, array_uint64(a, i));
 	default:
+		MUST(a->field->type == ARROW_INT64 ||
+		    a->field->type == ARROW_UINT32);
 		return p + number_print_int64(p, array_int(a, i));
 	}
 }
@@ -162,7 +164,7 @@ write_items(struct buf *b, const struct array *a, struct span span)
 
 	while (i < end) {
 		stop = MIN(end, i + RUN_ITEMS);
-		if (!buf_reserve(b, RUN_ITEMS * (SCALAR_TEXT_MAX + 1)))
+		if (!buf_reserve(b, (size_t)(stop - i) * (SCALAR_TEXT_MAX + 1)))
 			return false;
 		p = b->ptr + b->len;
 		for (; i < stop; i++) {
