@@ -11,6 +11,7 @@
 #   make FAULTS=1   build/faults/       with fault points (tests)
 #   make SAN=1      build/san/          ASan and UBSan, with fault points
 #   make TSAN=1     build/tsan/         TSan, with fault points
+#   make FUZZ=1     build/fuzz/         libFuzzer, ASan and UBSan (clang)
 
 CC	= gcc
 CXX	= g++
@@ -31,6 +32,14 @@ B	= build/tsan
 SANFLAGS = -fsanitize=thread
 FAULTS	= 1
 endif
+ifdef FUZZ
+B	= build/fuzz
+CC	= clang
+CXX	= clang++
+SANFLAGS = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZMAIN = -fsanitize=fuzzer
+FAULTS	= 1
+endif
 ifdef FAULTS
 ifndef SANFLAGS
 B	= build/faults
@@ -47,6 +56,8 @@ SRCS	= $(filter-out $(MAINS),$(wildcard common/*.c shm/*.c worker/*.c worker/*/*
 OBJS	= $(SRCS:%.c=$B/%.o) $(patsubst %.cc,$B/%.o,$(wildcard common/*.cc)) $(PROTOS:%.proto=$B/%.pb-c.o)
 TESTS	= $(patsubst %.c,$B/%,$(wildcard tests/unit/*_test.c))
 HELPERS	= $(patsubst %.c,$B/%,$(wildcard tests/interop/*.c tests/bench/*.c))
+FUZZERS	= $(patsubst %.c,$B/%,$(wildcard tests/fuzz/*_fuzz.c))
+FUZZMAIN ?= $B/tests/fuzz/replay.o
 JOBS	= -j$(shell nproc)
 
 all: $B/memwald $B/memwaldctl
@@ -85,7 +96,11 @@ $B/%_test: $B/%_test.o $B/libmemwald.a
 $(HELPERS): %: %.o $B/libmemwald.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-tests: $(TESTS) $(HELPERS)
+# libFuzzer brings a main; everywhere else replay.c is it.
+$B/%_fuzz: $B/%_fuzz.o $B/libmemwald.a $(filter %.o,$(FUZZMAIN))
+	$(CC) $(LDFLAGS) -o $@ $(filter-out $(FUZZMAIN),$^) $(FUZZMAIN) $(LDLIBS)
+
+tests: $(TESTS) $(HELPERS) $(FUZZERS)
 
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done
@@ -122,9 +137,22 @@ check: check-build
 torture bench: check-build
 	LONG=1 tests/run $@
 
+# Each target for FUZZ_SECONDS; what it finds stays in build/fuzz/new/.
+fuzz:
+	tools/deps.sh build fuzz
+	$(MAKE) -s $(JOBS) FUZZ=1 fuzzers
+	set -e; for f in build/fuzz/tests/fuzz/*_fuzz; do \
+		n=$$(basename $$f _fuzz); mkdir -p build/fuzz/new/$$n; \
+		$$f -max_total_time=$(or $(FUZZ_SECONDS),600) \
+		    -artifact_prefix=build/fuzz/new/$$n. \
+		    build/fuzz/new/$$n tests/fuzz/corpus/$$n; done
+
+fuzzers: $(FUZZERS)
+
 clean:
 	rm -rf build
 
-.PHONY: all tests unit man run try-lancedb check-build check torture bench clean
+.PHONY: all tests unit man run try-lancedb check-build check \
+	torture bench fuzz fuzzers clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)

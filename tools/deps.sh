@@ -5,6 +5,7 @@
 #	build	compiler and libraries (make, make run)
 #	interop	node, for LanceDB and apache-arrow (make try-lancedb)
 #	check	what the tests need besides (make check)
+#	fuzz	clang, for libFuzzer (make fuzz)
 #
 # A word is a package, or command=package where another source than Debian may
 # have brought the command.
@@ -21,6 +22,7 @@ for set in "$@"; do
 	check)	wanted="$wanted libcmocka-dev libcjson-dev python3=python3
 		shellcheck=shellcheck git=git strace=strace
 		postgresql-15 nginx=nginx" ;;
+	fuzz)	wanted="$wanted clang=clang" ;;
 	*)	echo "deps.sh: unknown set $set" >&2; exit 2 ;;
 	esac
 done

@@ -11,6 +11,7 @@ RECORDS = "/api/v1/rollouts/st/records"
 BAD_FIELDS = [
     ({"id": None}, "id"), ({"id": ""}, "id"), ({"id": 7}, "id"),
     ({"id": "a\u0000b"}, "id"),
+    ({"id": "x" * 4097}, "id"),
     ({"rollout_id": None}, "rollout_id"), ({"rollout_id": []}, "rollout_id"),
     ({"problem_id": 1}, "problem_id"), ({"dataset": {}}, "dataset"),
     ({"sequence_order": None}, "sequence_order"),
