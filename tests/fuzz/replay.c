@@ -84,7 +84,8 @@ mutate(const struct input *in, uint8_t *out)
 	memcpy(out, in->bytes, len);
 	while (changes-- > 0 && len > 0) {
 		at = next_random() % len;
-		run = MIN(1 + next_random() % 16, len - at);
+		run = 1 + next_random() % 16;	/* apart: MIN looks twice */
+		run = MIN(run, len - at);
 		switch (next_random() % 6) {
 		case 0:
 			out[at] = (uint8_t)next_random();

@@ -105,11 +105,14 @@ class Book:
 
 
 def check_status(server):
-    """All processes there, nothing held."""
+    """All processes there and well, nothing held."""
     def clean():
         status = server.status()
         live = [p for p in status["processes"] if p["pid"] > 0]
         guards = [s["name"] for s in status["stores"] if s["guard"]["held"]]
-        return (len(live) == server.workers_wanted + 2
+        return (len(live) == server.workers_wanted + 2 and status["clean"]
                 and not guards and not locks_held(status))
-    wait_for("a clean status", clean, 10)
+    try:
+        wait_for("a clean status", clean, 10)
+    except AssertionError:
+        raise AssertionError(server.ctl("status")) from None
