@@ -34,7 +34,7 @@
 static struct child_plan plan;
 static struct child children[CHILDREN_MAX];
 static uint32_t count;
-static bool no_more, ever_beaten;
+static bool no_more, worker_beaten;
 static uint64_t watched_ns, lenient_until_ns;
 static pid_t master_pid;
 
@@ -261,7 +261,8 @@ watch_one(struct child *c, uint64_t now_ns)
 
 	if (!c->beaten && beat_ns != 0) {
 		c->beaten = true;
-		ever_beaten = true;
+		if (c->slot != SHM_MAINTAINER)
+			worker_beaten = true;
 	}
 	if (now_ns < lenient_until_ns)
 		return;
@@ -355,7 +356,7 @@ child_hopeless(void)
 {
 	uint32_t i;
 
-	if (ever_beaten)
+	if (worker_beaten)
 		return false;
 	for (i = 1; i < count; i++) {
 		if (children[i].failures < HOPELESS_FAILURES)

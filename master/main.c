@@ -9,6 +9,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/config.h"
+#include "common/fault.h"
 #include "common/host.h"
 #include "common/log.h"
 #include "shm/limit.h"
@@ -210,15 +211,33 @@ serve(const struct config *c, int signal_fd, int *status)
 	return OK;
 }
 
+/* Fault points and the speed of the clock, of a test build. */
+static struct err
+read_test_environment(void)
+{
+#ifdef MEMWALD_FAULTS
+	const char *faults = getenv("MEMWALD_FAULTS");
+	const char *speed = getenv("MEMWALD_CLOCK_SPEED");
+
+	if (speed != NULL)
+		clock_set_speed((uint32_t)MAX(atoi(speed), 1));
+	if (faults != NULL)
+		return fault_set_all(faults);
+#endif
+	return OK;
+}
+
 int
 main(int argc, char **argv)
 {
 	static struct config config;	/* children read it for ever */
-	enum config_ask ask;
+	enum config_ask ask = CONFIG_RUN;
 	int status = 0, signal_fd;
 	struct err e;
 
-	e = config_read(argc, argv, environ, &config, &ask);
+	e = read_test_environment();
+	if (!err_is(e))
+		e = config_read(argc, argv, environ, &config, &ask);
 	if (!err_is(e) && ask == CONFIG_HELP)
 		e = print(config_help);
 	else if (!err_is(e) && ask == CONFIG_HELP_MAN)

@@ -58,23 +58,6 @@ class Refusals(unittest.TestCase):
         self.refused("is no directory", "--data-dir", path)
         self.refused(path + "/sub", "--data-dir", path + "/sub")
 
-    def test_port_in_use(self):
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", 0))
-            other.listen()
-            port = other.getsockname()[1]
-            self.refused("port %d on 127.0.0.1 is in use" % port,
-                         "--data-dir", self.tmp, "--port=%d" % port)
-
-    def test_same_instance_id(self):
-        with Server() as s:
-            self.refused("instance id 'test' is in use", "--data-dir",
-                         s.data_dir, "--instance-id=test",
-                         "--port=%d" % free_port(),
-                         "--admin-socket", os.path.join(self.tmp, "a.sock"))
-            with s.client() as c:
-                c.get("/api/v1/health").must(200)
-
     def test_second_instance_names_its_own_socket(self):
         with Server() as s:
             port = free_port()
