@@ -3,16 +3,21 @@
 
 /*
  * arrow_rows - a schema with every type, and rows that follow from their
- * number alone: put_row writes row i, see_row asserts that it is row i.
+ * number alone: put_row writes row i, see_row asserts that it is row i. SEE is
+ * what asserts; programs without cmocka define their own before.
  */
 
 #include "common/base.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifndef SEE
+#include <setjmp.h>
+#include <stdarg.h>
 #include <cmocka.h>
+#define SEE(cond)	assert_true(cond)
+#endif
 
 #include "worker/arrow/column.h"
 
@@ -150,22 +155,22 @@ see_list(const struct array *a, uint64_t at, uint64_t i)
 	char text[32];
 	uint64_t k;
 
-	assert_int_equal(span.count, i % 4);
+	SEE(span.count == i % 4);
 	for (k = 0; k < span.count; k++) {
 		uint64_t row = span.first + k;
 		struct slice want = slice_make(text, text_at(i + k, text));
 
 		if (a->field->children[0].type == ARROW_UTF8) {
-			assert_int_equal(array_is_null(item, row), k == 2);
+			SEE(array_is_null(item, row) == (k == 2));
 			if (k != 2)
-				assert_true(slice_eq(array_slice(item, row), want));
+				SEE(slice_eq(array_slice(item, row), want));
 			continue;
 		}
-		assert_false(array_is_null(item, row));
-		assert_true(slice_eq(array_slice(&item->children[0], row), want));
-		assert_int_equal(array_is_null(&item->children[1], row), k == 1);
+		SEE(!array_is_null(item, row));
+		SEE(slice_eq(array_slice(&item->children[0], row), want));
+		SEE(array_is_null(&item->children[1], row) == (k == 1));
 		if (k != 1)
-			assert_true(array_double(&item->children[1], row) ==
+			SEE(array_double(&item->children[1], row) ==
 			    (double)(i + k));
 	}
 }
@@ -179,38 +184,38 @@ see_value(const struct array *a, uint64_t at, uint64_t i)
 
 	switch (a->field->type) {
 	case ARROW_BOOL:
-		assert_int_equal(array_bool(a, at), i % 3 == 0);
+		SEE(array_bool(a, at) == (i % 3 == 0));
 		break;
 	case ARROW_INT8:
-		assert_int_equal(array_int(a, at), (int8_t)i);
+		SEE(array_int(a, at) == (int8_t)i);
 		break;
 	case ARROW_INT32:
-		assert_int_equal(array_int(a, at), (int32_t)(i * 0x9e3779b9u));
+		SEE(array_int(a, at) == (int32_t)(i * 0x9e3779b9u));
 		break;
 	case ARROW_UINT32:
-		assert_int_equal(array_int(a, at), (uint32_t)(i * 0x9e3779b9u));
+		SEE(array_int(a, at) == (uint32_t)(i * 0x9e3779b9u));
 		break;
 	case ARROW_INT64:
 	case ARROW_UINT64:
 	case ARROW_TIMESTAMP:
 	case ARROW_TIMESTAMP_UTC:
-		assert_int_equal(array_uint64(a, at), i * 0x9e3779b97f4a7c15u);
+		SEE(array_uint64(a, at) == i * 0x9e3779b97f4a7c15u);
 		break;
 	case ARROW_FLOAT32:
-		assert_true(array_float(a, at) == (float)i / 2);
+		SEE(array_float(a, at) == (float)i / 2);
 		break;
 	case ARROW_FLOAT64:
-		assert_true(array_double(a, at) == (double)i / 3);
+		SEE(array_double(a, at) == (double)i / 3);
 		break;
 	case ARROW_FIXED_LIST:
 		for (k = 0; k < 3; k++)
-			assert_true(array_float(a, at * 3 + k) == (float)(i + k));
+			SEE(array_float(a, at * 3 + k) == (float)(i + k));
 		break;
 	case ARROW_LIST:
 		see_list(a, at, i);
 		break;
 	default:
-		assert_true(slice_eq(array_slice(a, at), slice_make(text, len)));
+		SEE(slice_eq(array_slice(a, at), slice_make(text, len)));
 	}
 }
 
@@ -220,8 +225,7 @@ see_row(const struct batch *b, uint64_t at, uint64_t i)
 	uint32_t k;
 
 	for (k = 0; k < ARRAY_LEN(fields); k++) {
-		assert_int_equal(array_is_null(&b->columns[k], at),
-		    is_null_at(k, i));
+		SEE(array_is_null(&b->columns[k], at) == is_null_at(k, i));
 		if (!is_null_at(k, i))
 			see_value(&b->columns[k], at, i);
 	}
@@ -236,7 +240,7 @@ see_counts(const struct array *a)
 
 	for (i = 0; i < a->length; i++)
 		nulls += array_is_null(a, i);
-	assert_int_equal(nulls, a->null_count);
+	SEE(nulls == a->null_count);
 	for (k = 0; k < a->field->child_count; k++)
 		see_counts(&a->children[k]);
 }
@@ -246,9 +250,9 @@ make(struct builder *b, uint64_t rows)
 {
 	uint64_t i;
 
-	assert_false(err_is(builder_init(b, &schema, 64u << 20)));
+	SEE(!err_is(builder_init(b, &schema, 64u << 20)));
 	for (i = 0; i < rows; i++)
-		assert_true(put_row(b, i));
+		SEE(put_row(b, i));
 }
 
 #endif

@@ -463,6 +463,116 @@ test_file_round_trip(void **state)
 	builder_free(&b);
 }
 
+static struct slice
+load(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *bytes = arena_alloc(&arena, 1u << 16);
+	size_t n;
+
+	assert_non_null(f);
+	assert_non_null(bytes);
+	n = fread(bytes, 1, 1u << 16, f);
+	fclose(f);
+	return slice_make(bytes, n);
+}
+
+/* Written by the Lance engine: padded to 64, compressed, not sorted. The rows
+ * deleted are those with n % 3 == 0. */
+static void
+test_deletion_file_of_the_engine(void **state)
+{
+	struct slice bytes = load("tests/data/lance/deleted_v20.lance/"
+	    "_deletions/0-3-3221037274517024461.arrow");
+	bool seen[1000] = { false };
+	struct ipc_file f;
+	struct batch b;
+	uint64_t i;
+	int64_t row;
+
+	(void)state;
+	assert_false(err_is(ipc_file_open(bytes, &arena, &f)));
+	assert_int_equal(f.batch_count, 1);
+	assert_true(slice_eq(f.schema.fields[0].name, SLICE("row_id")));
+	assert_int_equal(f.schema.fields[0].type, ARROW_UINT32);
+	assert_false(err_is(ipc_file_batch(&f, 0, &arena, &b)));
+	assert_int_equal(b.row_count, 334);
+	for (i = 0; i < b.row_count; i++) {
+		row = array_int(&b.columns[0], i);
+		assert_in_range(row, 0, 999);
+		assert_int_equal(row % 3, 0);
+		assert_false(seen[row]);
+		seen[row] = true;
+	}
+}
+
+/* A frame that is spoilt, or that asks for more than the arena gives. */
+static void
+test_compressed_bounds(void **state)
+{
+	struct slice bytes = load("tests/data/lance/deleted_v20.lance/"
+	    "_deletions/0-3-3221037274517024461.arrow");
+	struct arena small;
+	struct ipc_file f;
+	struct ipc_message m;
+	struct batch b;
+	int64_t length, wrong[] = { -2, 0, 1335, 1337, 1 << 24, INT64_MAX };
+	char *frame;
+	size_t i;
+
+	(void)state;
+	assert_false(err_is(ipc_file_open(bytes, &arena, &f)));
+	assert_false(err_is(ipc_message_read(f.batches[0], &m)));
+	frame = memmem(m.body.ptr, m.body.len, "\x28\xb5\x2f\xfd", 4);
+	assert_non_null(frame);
+	/* The first is of the validity; take that of the values. */
+	frame = memmem(frame + 4, m.body.len - (size_t)(frame + 4 - m.body.ptr),
+	    "\x28\xb5\x2f\xfd", 4);
+	assert_non_null(frame);
+	memcpy(&length, frame - 8, 8);
+	assert_int_equal(length, 334 * 4);
+	for (i = 0; i < ARRAY_LEN(wrong); i++) {
+		memcpy(frame - 8, &wrong[i], 8);
+		arena_init(&small, 1u << 20);
+		assert_true(err_is(ipc_file_batch(&f, 0, &small, &b)));
+		arena_free(&small);
+	}
+	memcpy(frame - 8, &length, 8);
+	for (i = 0; i < 16; i++) {
+		frame[i] ^= 0x55;
+		(void)!err_is(ipc_file_batch(&f, 0, &arena, &b));
+		frame[i] ^= 0x55;
+	}
+}
+
+/* Other writers leave bytes under nulls; ours rely on there being none. */
+static void
+test_bytes_under_nulls(void **state)
+{
+	static const struct arrow_field text[] = { FIELD("s", UTF8) };
+	static const struct arrow_schema s = { 1, text, 0, NULL };
+	static const int32_t offsets[] = { 0, 2, 4, 6 };
+	static const uint8_t valid[] = { 5 };
+	struct array a = { .field = text, .length = 3, .null_count = 1,
+	    .validity = valid, .offsets = offsets, .values = "aabbcc" };
+	struct batch b = { &s, 3, &a }, back;
+	struct ipc_layout l;
+	struct ipc_message m;
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 4096);
+	assert_false(err_is(ipc_layout_init(&l, &s, NULL, 0, &arena)));
+	write_batch(&out, &l, &b, 0, 3);
+	assert_false(err_is(ipc_message_read(buf_slice(&out), &m)));
+	assert_false(err_is(ipc_batch_read(&m, &s, &arena, &back)));
+	assert_true(slice_eq(array_slice(back.columns, 0), SLICE("aa")));
+	assert_true(array_is_null(back.columns, 1));
+	assert_int_equal(array_slice(back.columns, 1).len, 0);
+	assert_true(slice_eq(array_slice(back.columns, 2), SLICE("cc")));
+	buf_free(&out);
+}
+
 /* Each cap fails in its own place; none may crash or claim success. */
 static void
 test_caps(void **state)
@@ -507,6 +617,9 @@ main(void)
 		cmocka_unit_test(test_each_bound),
 		cmocka_unit_test(test_schema_must_fit),
 		cmocka_unit_test(test_file_round_trip),
+		cmocka_unit_test(test_deletion_file_of_the_engine),
+		cmocka_unit_test(test_compressed_bounds),
+		cmocka_unit_test(test_bytes_under_nulls),
 		cmocka_unit_test(test_caps),
 	};
 

@@ -608,6 +608,52 @@ test_entry_of_the_engine(void **state)
 	builder_free(&b);
 }
 
+/* Positions 1 to 5 of a shard that the engine wrote: two entries of epoch 1, a
+ * claim with its sentinel, and what the next writer replayed and added. */
+static void
+test_shard_of_the_engine(void **state)
+{
+	static const struct {
+		uint64_t epoch;
+		bool sentinel;
+		uint64_t rows;
+	} want[] = { { 1, false, 3 }, { 1, false, 3 }, { 2, true, 0 },
+	    { 2, false, 2 }, { 2, false, 2 } };
+	char path[200], name[WAL_NAME_LEN + 1], bytes[1u << 13];
+	struct wal_head head;
+	struct wal_scan s;
+	struct wal_batch found;
+	struct batch batch;
+	uint64_t i, rows;
+	size_t n;
+	FILE *f;
+
+	(void)state;
+	for (i = 0; i < ARRAY_LEN(want); i++) {
+		wal_name(i + 1, name);
+		snprintf(path, sizeof(path), "tests/data/lance/memwal_v20.lance/"
+		    "_mem_wal/aa48498d-ac91-59e2-8452-69f46010ace2/wal/%s", name);
+		f = fopen(path, "r");
+		assert_non_null(f);
+		n = fread(bytes, 1, sizeof(bytes), f);
+		fclose(f);
+		assert_false(err_is(wal_head_read(slice_make(bytes, n), &arena,
+		    &head)));
+		assert_int_equal(head.epoch, want[i].epoch);
+		assert_int_equal(head.sentinel, want[i].sentinel);
+		assert_false(head.ours);
+		wal_scan_init(&s, slice_make(bytes + head.bytes, n - head.bytes),
+		    false, head.bytes);
+		for (rows = 0; wal_scan_next(&s, &found) == WAL_BATCH; ) {
+			assert_false(err_is(ipc_batch_read(&found.message,
+			    &head.schema, &arena, &batch)));
+			rows += batch.row_count;
+		}
+		see_end(&s);
+		assert_int_equal(rows, want[i].rows);
+	}
+}
+
 /* Other tools check the hash by the header's words alone. */
 static void
 test_hash_as_documented(void **state)
@@ -653,6 +699,7 @@ main(void)
 		cmocka_unit_test(test_head_lost),
 		cmocka_unit_test(test_a_batch_inside_of_a_row),
 		cmocka_unit_test(test_entry_of_the_engine),
+		cmocka_unit_test(test_shard_of_the_engine),
 		cmocka_unit_test(test_hash_as_documented),
 	};
 
