@@ -506,6 +506,7 @@ test_hole(void **state)
 	assert_int_equal(t->fragment_count, 3);
 	assert_int_equal(table_progress_of(t, &sleeper.progress.shard), 1);
 	table_free(t);
+	assert_int_equal(object_exists(dir, name).kind, ERR_NOT_FOUND);
 	object_dir_close(dir);
 }
 

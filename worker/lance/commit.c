@@ -78,6 +78,7 @@ put_hint(struct commit *c)
 static struct err
 confirm(struct commit *c, bool *stands)
 {
+	char name[TABLE_NAME_MAX];
 	struct table *t;
 	uint64_t newest;
 	struct err e;
@@ -94,12 +95,17 @@ confirm(struct commit *c, bool *stands)
 		goto unknown;
 	*stands = bears(&c->edit, t);
 	table_free(t);
-	if (!*stands)
-		log_warn("commit filled a hole of collected versions, "
-		    "starting again version=%llu newest=%llu",
-		    (unsigned long long)c->next.version,
-		    (unsigned long long)newest);
-	return OK;
+	if (*stands)
+		return OK;
+	log_warn("commit filled a hole of collected versions, starting again "
+	    "version=%llu newest=%llu", (unsigned long long)c->next.version,
+	    (unsigned long long)newest);
+	/* Nobody went on from it; who probes upwards from an old hint would
+	 * take it for the newest. */
+	table_manifest_name(c->next.version, name);
+	e = object_delete(c->dir, name);
+	if (!err_is(e))
+		return OK;
 unknown:
 	return (struct err){ ERR_UNKNOWN, e.os, e.what };
 }

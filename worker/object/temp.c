@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fault.h"
 #include "common/uuid.h"
 #include "worker/object/temp.h"
@@ -155,14 +156,9 @@ temp_create(int dir_fd, struct temp *t)
 	    0666);
 	if (t->fd < 0)
 		return FAIL_OS(IO, "create temporary file");
-	/* Nobody else knows the name, but whoever cleans; he waits for the
-	 * file to age before he tries the lock. */
-	if (flock(t->fd, LOCK_EX | LOCK_NB) < 0) {
-		struct err e = FAIL_OS(IO, "lock temporary file");
-
-		temp_drop(dir_fd, t);
-		return e;
-	}
+	/* Nobody else knows the name, but whoever cleans, and he leaves young
+	 * files alone. Where there are no locks he gets none either. */
+	flock(t->fd, LOCK_EX | LOCK_NB);
 	return OK;
 }
 
@@ -218,4 +214,51 @@ temp_drop(int dir_fd, struct temp *t)
 	if (t->name[0] != '\0')
 		unlinkat(dir_fd, t->name, 0);
 	close(t->fd);
+}
+
+struct err
+temp_list_open(struct object_dir *d, const char *prefix, DIR **out)
+{
+	struct err e = OK;
+	int fd;
+
+	/* A descriptor of its own: the position is shared by all that dup. */
+	if (*prefix == '\0') {
+		fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			e = FAIL_OS(IO, "open directory");
+	} else {
+		e = temp_dir_open(d->fd, prefix, false, &fd);
+	}
+	if (err_is(e))
+		return e;
+	*out = fdopendir(fd);
+	if (*out == NULL) {
+		e = FAIL_OS(IO, "list directory");
+		close(fd);
+	}
+	return e;
+}
+
+/* The next name but "." and ".."; NULL at the end, or with an error. */
+struct dirent *
+temp_list_next(DIR *dir, struct err *e)
+{
+	struct dirent *at;
+
+	do {
+		errno = 0;
+		at = readdir(dir);
+	} while (at != NULL && (strcmp(at->d_name, ".") == 0 ||
+	    strcmp(at->d_name, "..") == 0));
+	if (at == NULL && errno != 0)
+		*e = FAIL_OS(IO, "list directory");
+	return at;
+}
+
+uint64_t
+temp_modified_us(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * US_PER_SEC +
+	    (uint64_t)st->st_mtim.tv_nsec / NS_PER_US;
 }

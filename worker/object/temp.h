@@ -16,6 +16,9 @@
  * Errors:	UNKNOWN: linked, but the directory could not be synced.
  */
 
+#include <dirent.h>
+#include <sys/stat.h>
+
 #include "common/err.h"
 #include "worker/object/local.h"
 
@@ -51,6 +54,13 @@ struct err temp_publish(int dir_fd, struct temp *, const char *leaf) MUST_CHECK;
 /* Closes, and unlinks the temporary name if it is there. */
 void temp_drop(int dir_fd, struct temp *);
 bool temp_is_name(const char *leaf);
+
+/* A listing with temporary names in it. The next name but "." and ".."; NULL at
+ * the end, or with an error. */
+struct err temp_list_open(struct object_dir *, const char *prefix, DIR **)
+    MUST_CHECK;
+struct dirent *temp_list_next(DIR *, struct err *);
+uint64_t temp_modified_us(const struct stat *);
 
 /* What a fault point injects, with the kind that its errno stands for. */
 struct err temp_injected(struct err, const char *what);
