@@ -68,21 +68,19 @@ key_index_row(const struct key_index *ix, uint64_t position)
 	return ix->rows[position];
 }
 
-/* How many samples are below v; and with equal ones. */
+/* How many samples are below v. */
 static uint64_t
-samples_below(const struct key_index *ix, uint64_t v, bool with_equal)
+samples_below(const struct key_index *ix, uint64_t v)
 {
-	uint64_t low = 0, high = ix->sample_count, middle;
+	uint64_t low = 0, count = ix->sample_count, half;
 
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (ix->samples[middle] < v ||
-		    (with_equal && ix->samples[middle] == v))
-			low = middle + 1;
-		else
-			high = middle;
+	/* No branch depends on the comparison: none of them can be foreseen. */
+	while (count > 1) {
+		half = count / 2;
+		low = ix->samples[low + half - 1] < v ? low + half : low;
+		count -= half;
 	}
-	return low;
+	return low + (count == 1 && ix->samples[low] < v);
 }
 
 /* How the key compares with the head of all keys: 0, it has it. */
@@ -97,7 +95,7 @@ compare_head(const struct key_index *ix, struct slice key)
 uint64_t
 key_index_seek(const struct key_index *ix, struct slice key)
 {
-	uint64_t low, high, middle, prefix, below;
+	uint64_t low, high, middle, prefix, below, above;
 	int c;
 
 	if (ix->count == 0)
@@ -109,9 +107,14 @@ key_index_seek(const struct key_index *ix, struct slice key)
 	/* The sample before `below` is less than the key, the one at high is
 	 * greater or there is none. */
 	prefix = key_prefix(key, ix->head);
-	below = samples_below(ix, prefix, false);
+	below = samples_below(ix, prefix);
 	low = below == 0 ? 0 : (below - 1) * SAMPLE;
-	high = MIN(samples_below(ix, prefix, true) * SAMPLE, ix->count);
+	/* Nearly always there is no equal one. */
+	above = below;
+	if (below < ix->sample_count && ix->samples[below] == prefix)
+		above = prefix == UINT64_MAX ? ix->sample_count :
+		    samples_below(ix, prefix + 1);
+	high = MIN(above * SAMPLE, ix->count);
 	while (low < high) {
 		middle = low + (high - low) / 2;
 		if (slice_cmp(key_index_key(ix, middle), key) < 0)
