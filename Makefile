@@ -94,7 +94,7 @@ $B/%_test: $B/%_test.o $B/libmemwald.a
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 $(HELPERS): %: %.o $B/libmemwald.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # libFuzzer brings a main; everywhere else replay.c is it.
 $B/%_fuzz: $B/%_fuzz.o $B/libmemwald.a $(filter %.o,$(FUZZMAIN))

@@ -248,8 +248,8 @@ put_packed(uint8_t *to, uint32_t field, const uint64_t *v, uint32_t count)
 	return n + 2;
 }
 
-struct err
-file_meta_add(struct file_meta *m, uint32_t column, const struct file_page *page)
+static struct err
+add_page(struct file_meta *m, uint32_t column, const struct file_page *page)
 {
 	uint8_t message[2 * (2 + 10 * FILE_PAGE_BUFFERS) + 11 + ENCODING_MAX + 2];
 	uint8_t head[11] = { TAG(2, BYTES) };
@@ -257,7 +257,6 @@ file_meta_add(struct file_meta *m, uint32_t column, const struct file_page *page
 	uint32_t n = 0, head_len;
 	struct buf *pages;
 
-	MUST(column < m->column_count);
 	add_bytes(&url, ARRAY_URL, sizeof(ARRAY_URL) - 1);
 	body = encoding_of(m->columns[column].field, page);
 	add_message(&any, 1, &url);
@@ -280,11 +279,21 @@ file_meta_add(struct file_meta *m, uint32_t column, const struct file_page *page
 	return OK;
 }
 
-/* A column without any page gets one of no values. */
+struct err
+file_meta_add(struct file_meta *m, uint32_t column, const struct file_page *page)
+{
+	MUST(column < m->column_count);
+	m->columns[column].count += page->count;
+	if (m->columns[column].field->type == ARROW_STRUCT)
+		return OK;
+	return add_page(m, column, page);
+}
+
+/* A column without any page gets one: a struct's, or one of no values. */
 static struct err
 fill_column(struct file_meta *m, uint32_t column, uint64_t at)
 {
-	struct file_page page = { .count = 0 };
+	struct file_page page = { .count = m->columns[column].count };
 
 	switch (m->columns[column].field->type) {
 	case ARROW_LIST:
@@ -301,7 +310,7 @@ fill_column(struct file_meta *m, uint32_t column, uint64_t at)
 		break;
 	}
 	page.offsets[0] = page.offsets[1] = at;
-	return file_meta_add(m, column, &page);
+	return add_page(m, column, &page);
 }
 
 static struct err

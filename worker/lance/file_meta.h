@@ -7,6 +7,7 @@
  *
  * Page messages are made when their page is written and kept as bytes, about
  * 100 a page. The encodings are those of lance-format.md 2.2, byte for byte.
+ * A struct has one page in all, made at the end: the engine refuses more.
  *
  * Lifetime:	the schema must outlive it.
  * Locking:	none; one thread at a time.
@@ -33,6 +34,7 @@ struct file_page {
 struct file_meta_column {
 	const struct arrow_field *field;
 	struct buf pages;
+	uint64_t count;			/* values of all pages so far */
 };
 
 struct file_meta {
