@@ -34,7 +34,7 @@ static uint64_t
 walk_up(const char *root, const char *path, const char *file)
 {
 	char dir[PATH_BYTES];
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, limit;
 	size_t root_len = strlen(root), len;
 	int n = snprintf(dir, sizeof(dir), "%s%s", root, path);
 
@@ -44,7 +44,8 @@ walk_up(const char *root, const char *path, const char *file)
 		if (dir[len] != '\0' && dir[len] != '/')
 			continue;
 		dir[len] = '\0';
-		least = MIN(least, read_limit(dir, file));
+		limit = read_limit(dir, file);
+		least = MIN(least, limit);
 		if (len == 0)
 			break;
 	}
@@ -77,14 +78,16 @@ uint64_t
 shm_memory_limit_under(const char *proc_cgroup, const char *cgroup_fs)
 {
 	uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-	    (uint64_t)sysconf(_SC_PAGESIZE);
+	    (uint64_t)sysconf(_SC_PAGESIZE), limit;
 	char line[PATH_BYTES];
 	FILE *f = fopen(proc_cgroup, "re");
 
 	if (f == NULL)
 		return least;
-	while (fgets(line, sizeof(line), f) != NULL)
-		least = MIN(least, limit_of_line(line, cgroup_fs));
+	while (fgets(line, sizeof(line), f) != NULL) {
+		limit = limit_of_line(line, cgroup_fs);	/* once: it cuts */
+		least = MIN(least, limit);
+	}
 	fclose(f);
 	return least;
 }
