@@ -38,6 +38,7 @@ CC	= clang
 CXX	= clang++
 SANFLAGS = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZMAIN = -fsanitize=fuzzer
+UNFUZZED = master/%
 FAULTS	= 1
 endif
 ifdef FAULTS
@@ -52,7 +53,7 @@ LDFLAGS	+= $(SANFLAGS)
 
 MAINS	= master/main.c ops/memwaldctl.c
 PROTOS	= $(wildcard worker/lance/*.proto)
-SRCS	= $(filter-out $(MAINS),$(wildcard common/*.c shm/*.c worker/*.c worker/*/*.c master/*.c ops/*.c))
+SRCS	= $(filter-out $(MAINS) $(UNFUZZED),$(wildcard common/*.c shm/*.c worker/*.c worker/*/*.c master/*.c ops/*.c))
 OBJS	= $(SRCS:%.c=$B/%.o) $(patsubst %.cc,$B/%.o,$(wildcard common/*.cc)) $(PROTOS:%.proto=$B/%.pb-c.o)
 TESTS	= $(patsubst %.c,$B/%,$(wildcard tests/unit/*_test.c))
 HELPERS	= $(patsubst %.c,$B/%,$(wildcard tests/interop/*.c tests/bench/*.c))
