@@ -351,30 +351,38 @@ step(struct json_scan *s, const char *p, const char *end, const char **why)
 	return JSON_BAD;
 }
 
+static bool
+keep_run(struct buf *keep, const char *from, const char *to)
+{
+	return keep == NULL || buf_append(keep, from, (size_t)(to - from));
+}
+
 enum json_scan_outcome
-json_scan(struct json_scan *s, const char **p, const char *end, struct buf *keep,
+json_scan(struct json_scan *s, const char **at, const char *end, struct buf *keep,
     const char **why)
 {
-	while (*p < end) {
-		int n;
+	const char *p = *at, *from = p;	/* from: not kept yet */
+	int n = 1;
 
-		if (s->state != SCAN_IN_NAME && s->state != SCAN_IN_TEXT &&
-		    json_is_blank(**p)) {
-			(*p)++;
+	while (p < end && s->state != SCAN_END) {
+		if (json_is_blank(*p) && s->state != SCAN_IN_NAME &&
+		    s->state != SCAN_IN_TEXT) {
+			if (!keep_run(keep, from, p))
+				return JSON_SCAN_FULL;
+			from = ++p;
 			continue;
 		}
-		n = step(s, *p, end, why);
-		if (n == JSON_BAD)
-			return JSON_SCAN_BAD;
-		if (n == JSON_MORE)
-			return JSON_SCAN_MORE;
-		if (keep != NULL && !buf_append(keep, *p, (size_t)n))
-			return JSON_SCAN_FULL;
-		*p += n;
-		if (s->state == SCAN_END)
-			return JSON_SCAN_DONE;
+		n = step(s, p, end, why);
+		if (n <= 0)
+			break;
+		p += n;
 	}
-	return JSON_SCAN_MORE;
+	if (n == JSON_BAD)
+		return JSON_SCAN_BAD;
+	if (!keep_run(keep, from, p))
+		return JSON_SCAN_FULL;
+	*at = p;
+	return s->state == SCAN_END ? JSON_SCAN_DONE : JSON_SCAN_MORE;
 }
 
 /* A number at the very end is complete, but only a byte behind it would show

@@ -1,7 +1,10 @@
 #ifndef MEMWALD_TESTS_UNIT_ROW_HELPER_H
 #define MEMWALD_TESTS_UNIT_ROW_HELPER_H
 
-/* What the tests of row_read and row_write share: bodies in, rows out. */
+/*
+ * row_helper - what the tests of row_read and row_write share: bodies in, rows
+ * out.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
