@@ -10,6 +10,7 @@
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/route.h"
+#include "worker/door.h"
 #include "worker/engine.h"
 #include "worker/http/http.h"
 #include "worker/process.h"
@@ -18,7 +19,6 @@
 #define POOL_THREADS 4
 
 static const struct child_start *start;
-static struct http_server *http;
 
 static bool
 reserve(void *arg, uint64_t bytes)
@@ -61,6 +61,7 @@ start_http(void)
 {
 	static char name[16];
 	const struct config *c = start->config;
+	struct http_server *http;
 	struct http_settings s;
 	struct err e;
 
@@ -80,6 +81,7 @@ start_http(void)
 	e = http_create(process_loop(), &s, &http);
 	if (err_is(e))
 		process_fail(e, "no HTTP server");
+	door_init(process_loop(), http);
 }
 
 /* The listening socket of a process slot; -1: it has none. */
@@ -102,12 +104,12 @@ mail(const struct shm_command *m)
 	case SHM_MAIL_ACCEPT_FOR:
 		fd = socket_of(m->args[0]);
 		if (fd >= 0)
-			http_listen(http, fd);
+			door_open(fd);
 		break;
 	case SHM_MAIL_STOP_ACCEPT_FOR:
 		fd = socket_of(m->args[0]);
 		if (fd >= 0)
-			http_unlisten(http, fd);
+			door_shut(fd);
 		break;
 	default:
 		engine_worker_mail(m);
@@ -117,14 +119,21 @@ mail(const struct shm_command *m)
 static void
 drain(void)
 {
-	http_drain(http);
-	engine_worker_drain();
+	door_retire();
 }
 
+/* First every request has its answer, then the stores are told to end. */
 static bool
 idle(void)
 {
-	return http_connections(http) == 0 && engine_worker_idle();
+	static bool told;
+
+	if (!door_retired())
+		return false;
+	if (!told)
+		engine_worker_drain();
+	told = true;
+	return engine_worker_idle();
 }
 
 void
@@ -151,6 +160,6 @@ worker_main(const struct child_start *s)
 		process_fail(e, "no stores");
 	start_http();
 	loop_set_before_wait(process_loop(), engine_worker_before_wait, NULL);
-	http_listen(http, socket_of(s->slot));
+	door_open(socket_of(s->slot));
 	process_run();
 }

@@ -4,6 +4,8 @@ import contextlib
 import os
 import random
 import signal
+import socket
+import threading
 import time
 import unittest
 
@@ -89,6 +91,29 @@ class Kill(unittest.TestCase):
                 s.start()
             wait_for("clean", lambda: clean(s))
 
+    def test_a_stop_resets_no_connection(self):
+        """What the kernel took is answered; who comes later is refused."""
+        with Server(workers=2) as s:
+            outcomes, stop = [], threading.Event()
+
+            def connect():
+                while not stop.is_set():
+                    outcomes.append(one_request(s.port))
+
+            threads = [threading.Thread(target=connect) for _ in range(4)]
+            for t in threads:
+                t.start()
+            try:
+                wait_for("load", lambda: len(outcomes) > 200)
+                s.kill(s.proc.pid, signal.SIGTERM)
+                self.assertEqual(s.proc.wait(30 * SLOW), 0)
+            finally:
+                stop.set()
+                for t in threads:
+                    t.join()
+            s.killed = True
+            self.assertLessEqual(set(outcomes), {"200", "503", "refused"})
+
     def test_leftovers_of_a_crash(self):
         with Server(workers=2) as s:
             lock = os.path.join(s.data_dir, "instance-test.lock")
@@ -161,6 +186,20 @@ class Kill(unittest.TestCase):
             s.kill(first)
             wait_for("both to be replaced", lambda: replaced(s, second), 20)
             self.assertNotIn(first, s.pids())
+
+
+def one_request(port):
+    with socket.socket() as c:
+        c.settimeout(20)
+        try:
+            c.connect(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            return "refused"
+        try:
+            c.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            return c.recv(4096)[9:12].decode() or "end without a reply"
+        except OSError as e:
+            return repr(e)
 
 
 def worker_of(server):

@@ -1,0 +1,31 @@
+#ifndef MEMWALD_WORKER_DOOR_H
+#define MEMWALD_WORKER_DOOR_H
+
+/*
+ * door - the listening sockets that this worker accepts from, and how it stops
+ * without losing a connection that the kernel has taken for it (D.2).
+ *
+ * Its own socket, and those of empty slots that it was told to look after. To
+ * retire, it goes on accepting until a socket's queue is empty and in the same
+ * instant ends the listening, for all processes that have the socket: who
+ * comes later is refused and does not hang. Connections that are there get
+ * DOOR_LINGER_NS for their next request, answered with "Connection: close",
+ * then http_drain has its way.
+ *
+ * Lifetime:	one a worker; door_init after http_create.
+ * Locking:	the loop's thread.
+ */
+
+#include "common/base.h"
+#include "common/loop.h"
+#include "worker/http/http.h"
+
+void door_init(struct loop *, struct http_server *);
+void door_open(int fd);
+void door_shut(int fd);
+
+void door_retire(void);
+/* No connection is left. */
+bool door_retired(void);
+
+#endif
