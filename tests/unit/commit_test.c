@@ -359,6 +359,69 @@ test_carry_over(void **state)
 	object_dir_close(dir);
 }
 
+/* On a table that LanceDB made: its MemWAL entry gets the bitmap that it lacks,
+ * everything else of it stays. */
+static void
+test_entry_of_lancedb(void **state)
+{
+	static const char name[] = "_versions/18446744073709551612.manifest";
+	struct object_dir *dir = new_dir(), *data;
+	struct job job = { .operation = COMMIT_UPDATE, .path = "b.lance",
+		.progress = { uuid_random(), 2 } };
+	struct slice bytes;
+	struct uuid uuid;
+	struct table *t;
+	struct err e;
+
+	(void)state;
+	e = object_root_open("tests/data/lance/memwal_v20.lance", &data);
+	assert_int_equal(e.kind, ERR_OK);
+	e = object_get(data, name, 65536, &errors, &bytes);
+	assert_int_equal(e.kind, ERR_OK);
+	e = object_put_new(dir, name, bytes);
+	assert_int_equal(e.kind, ERR_OK);
+	t = load(dir);
+	uuid = t->indices[0].uuid;
+	assert_int_equal(t->indices[0].fragment_bitmap.len, 0);
+	table_free(t);
+	assert_int_equal(run(dir, &job).version, 4);
+	t = load(dir);
+	assert_int_equal(t->indices[0].fragment_bitmap.len, 8);
+	assert_true(uuid_eq(&t->indices[0].uuid, &uuid));
+	assert_int_equal(table_progress_of(t, &job.progress.shard), 2);
+	assert_int_equal(t->fragment_count, 2);
+	assert_int_equal(t->fragments[1].id, 1);
+	assert_int_equal(t->key_column, 0);
+	table_free(t);
+	object_dir_close(data);
+	object_dir_close(dir);
+}
+
+/* Tables with stable row ids are not written. */
+static void
+test_not_writable(void **state)
+{
+	static const char name[] = "_versions/18446744073709551612.manifest";
+	struct object_dir *dir = new_dir(), *data;
+	struct job job = { .operation = COMMIT_APPEND, .path = "b.lance" };
+	struct commit_result r;
+	struct slice bytes;
+	struct err e;
+
+	(void)state;
+	e = object_root_open("tests/data/lance/rowids_v20.lance", &data);
+	assert_int_equal(e.kind, ERR_OK);
+	e = object_get(data, name, 65536, &errors, &bytes);
+	assert_int_equal(e.kind, ERR_OK);
+	e = object_put_new(dir, name, bytes);
+	assert_int_equal(e.kind, ERR_OK);
+	e = commit_run(dir, build, &job, &errors, &r);
+	assert_int_equal(e.kind, ERR_UNSUPPORTED);
+	assert_int_equal(job.calls, 0);
+	object_dir_close(data);
+	object_dir_close(dir);
+}
+
 /* Unknown is not failed: the directory's sync fails, the version is there. */
 static void
 test_unknown(void **state)
@@ -584,6 +647,8 @@ main(void)
 		cmocka_unit_test(test_fold),
 		cmocka_unit_test(test_gone_fragment),
 		cmocka_unit_test(test_carry_over),
+		cmocka_unit_test(test_entry_of_lancedb),
+		cmocka_unit_test(test_not_writable),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_race),

@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/buf.h"
+#include "worker/lance/proto.h"
 #include "worker/lance/table.h"
+#include "worker/lance/table.pb-c.h"
 
 #define FIXTURES "tests/data/lance"
 
@@ -285,6 +290,138 @@ test_damaged(void **state)
 	object_dir_close(dir);
 }
 
+/* A fixture's manifest, changed by fn, as a file without its sections. */
+static struct err
+parse_changed(const char *fixture, void (*fn)(Pb__Manifest *))
+{
+	struct table *t = load(fixture), *changed;
+	struct slice message;
+	struct buf file;
+	uint64_t position = 0;
+	uint32_t len;
+	struct err e;
+
+	t->manifest->has_index_section = 0;
+	fn(t->manifest);
+	e = proto_pack(&t->arena, &t->manifest->base, &message);
+	assert_int_equal(e.kind, ERR_OK);
+	len = (uint32_t)message.len;
+	buf_init(&file, 1u << 20);
+	assert_true(buf_append(&file, &len, 4) && buf_append_slice(&file, message));
+	assert_true(buf_append(&file, &position, 8));
+	assert_true(buf_append(&file, "\0\0\2\0LANC", 8));
+	e = table_parse(buf_slice(&file), &errors, &changed);
+	if (!err_is(e))
+		table_free(changed);
+	buf_free(&file);
+	table_free(t);
+	return e;
+}
+
+static ProtobufCBinaryData some_bytes = { 1, (uint8_t *)"x" };
+
+static void
+change_nothing(Pb__Manifest *m)
+{
+	(void)m;
+}
+
+static void
+one_id_twice(Pb__Manifest *m)
+{
+	m->fragments[1]->id = m->fragments[2]->id;
+}
+
+static void
+unknown_flag(Pb__Manifest *m)
+{
+	m->reader_flags = 1 | 256;
+}
+
+static void
+base_paths(Pb__Manifest *m)
+{
+	m->n_base_paths = 1;
+	m->base_paths = &some_bytes;
+}
+
+static void
+branch(Pb__Manifest *m)
+{
+	m->has_branch = 1;
+	m->branch = some_bytes;
+}
+
+static void
+overlays(Pb__Manifest *m)
+{
+	m->fragments[1]->n_overlays = 1;
+	m->fragments[1]->overlays = &some_bytes;
+}
+
+static void
+newer_file(Pb__Manifest *m)
+{
+	m->fragments[1]->files[0]->has_minor = 1;
+	m->fragments[1]->files[0]->minor = 1;
+}
+
+static void
+unknown_type(Pb__Manifest *m)
+{
+	m->fields[0]->logical_type = some_bytes;
+}
+
+static void
+orphan_field(Pb__Manifest *m)
+{
+	m->fields[1]->has_parent_id = 1;
+	m->fields[1]->parent_id = 77;
+}
+
+static void
+one_name_twice(Pb__Manifest *m)
+{
+	m->fields[0]->name = m->fields[1]->name = some_bytes;
+}
+
+static void
+too_many_deleted(Pb__Manifest *m)
+{
+	m->fragments[0]->deletion_file->row_count = 1u << 20;
+}
+
+static void
+test_changed(void **state)
+{
+	static const struct {
+		void (*fn)(Pb__Manifest *);
+		enum err_kind kind;
+		const char *says;
+	} cases[] = {
+		{ change_nothing, ERR_OK, "" },
+		{ one_id_twice, ERR_CORRUPT, "two fragments" },
+		{ unknown_flag, ERR_UNSUPPORTED, "0x100" },
+		{ base_paths, ERR_UNSUPPORTED, "base paths" },
+		{ branch, ERR_UNSUPPORTED, "branch" },
+		{ overlays, ERR_UNSUPPORTED, "overlays" },
+		{ newer_file, ERR_UNSUPPORTED, "2.1" },
+		{ unknown_type, ERR_UNSUPPORTED, "type x" },
+		{ orphan_field, ERR_CORRUPT, "depth first" },
+		{ one_name_twice, ERR_CORRUPT, "one name" },
+		{ too_many_deleted, ERR_CORRUPT, "out of range" },
+	};
+	struct err e;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		e = parse_changed("deleted_v20.lance", cases[i].fn);
+		assert_int_equal(e.kind, cases[i].kind);
+		assert_non_null(strstr(e.what, cases[i].says));
+	}
+}
+
 int
 main(void)
 {
@@ -297,6 +434,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_generation),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_damaged),
 	};
 	int failed;
