@@ -1,0 +1,118 @@
+#include "common/base.h"
+
+#include <strings.h>
+
+#include "worker/api/query.h"
+#include "worker/http/parse.h"
+
+/* Takes the next part off the query; false at its end. */
+static bool
+next_part(struct slice *query, struct slice *part)
+{
+	const char *amp;
+
+	if (query->len == 0)
+		return false;
+	amp = memchr(query->ptr, '&', query->len);
+	part->ptr = query->ptr;
+	part->len = amp == NULL ? query->len : (size_t)(amp - query->ptr);
+	query->ptr += MIN(part->len + 1, query->len);
+	query->len -= MIN(part->len + 1, query->len);
+	return true;
+}
+
+static void
+split(struct slice part, struct slice *name, struct slice *value)
+{
+	const char *eq = part.len == 0 ? NULL : memchr(part.ptr, '=', part.len);
+
+	*name = part;
+	*value = slice_make(part.ptr + part.len, 0);
+	if (eq == NULL)
+		return;
+	name->len = (size_t)(eq - part.ptr);
+	*value = slice_make(eq + 1, part.len - name->len - 1);
+}
+
+static struct err
+decode(struct arena *arena, struct slice *text, const char *name)
+{
+	char *copy = arena_copy(arena, *text);
+
+	if (copy == NULL)
+		return FAIL(NO_MEMORY, "query");
+	if (!parse_percent(copy, &text->len, true))
+		return FAIL(BAD_INPUT, arena_printf(arena,
+		    "query parameter '%s' is not properly encoded", name));
+	text->ptr = copy;
+	return OK;
+}
+
+struct err
+query_text(struct slice query, const char *name, struct arena *arena,
+    struct slice *value, bool *found)
+{
+	struct slice part, key, raw;
+	struct err e;
+
+	*found = false;
+	while (next_part(&query, &part)) {
+		split(part, &key, &raw);
+		e = decode(arena, &key, name);
+		if (err_is(e))
+			return e;
+		if (!slice_eq(key, slice_of(name)))
+			continue;
+		e = decode(arena, &raw, name);
+		if (!err_is(e)) {
+			*found = true;
+			*value = raw;
+		}
+		return e;
+	}
+	return OK;
+}
+
+struct err
+query_uint64(struct slice query, const char *name, struct arena *arena,
+    uint64_t *value)
+{
+	struct slice text;
+	uint64_t n = 0;
+	bool found;
+	struct err e;
+	size_t i;
+
+	e = query_text(query, name, arena, &text, &found);
+	if (err_is(e) || !found)
+		return e;
+	for (i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '9' ||
+		    __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(text.ptr[i] - '0'),
+		    &n))
+			break;
+	}
+	if (text.len == 0 || i < text.len)
+		return FAIL(BAD_INPUT, arena_printf(arena, "query parameter "
+		    "'%s' must be a whole number of at least 0", name));
+	*value = n;
+	return OK;
+}
+
+bool
+query_flush(struct slice query)
+{
+	struct slice part;
+
+	while (next_part(&query, &part)) {
+		if (slice_eq(part, SLICE("flush")) ||
+		    slice_eq(part, SLICE("flush=1")))
+			return true;
+		if (part.len == 10 &&
+		    memcmp(part.ptr, "flush=", 6) == 0 &&
+		    strncasecmp(part.ptr + 6, "true", 4) == 0)
+			return true;
+	}
+	return false;
+}

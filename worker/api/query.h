@@ -1,0 +1,27 @@
+#ifndef MEMWALD_API_QUERY_H
+#define MEMWALD_API_QUERY_H
+
+/*
+ * query - parameters of a request: "limit=10&offset=20".
+ *
+ * The raw query is split at '&' and '='; names and values are then decoded
+ * once, '+' being a blank. The first of several with one name counts.
+ *
+ * Errors:	BAD_INPUT, naming the parameter.
+ */
+
+#include "common/arena.h"
+#include "common/err.h"
+#include "common/slice.h"
+
+/* *found = false if the query has no such name. */
+struct err query_text(struct slice query, const char *name, struct arena *,
+    struct slice *value, bool *found) MUST_CHECK;
+/* Leaves *value as it is if there is no such name. Digits only. */
+struct err query_uint64(struct slice query, const char *name, struct arena *,
+    uint64_t *value) MUST_CHECK;
+/* The rule of contract 2.4.1 for ?flush: a raw part that is "flush",
+ * "flush=true" (any case) or "flush=1"; all else is no. */
+bool query_flush(struct slice query);
+
+#endif

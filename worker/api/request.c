@@ -1,0 +1,140 @@
+#include "common/base.h"
+
+#include "worker/api/request.h"
+#include "worker/store/registry.h"
+
+static struct engine *engine;
+
+void
+api_init(struct engine *en)
+{
+	engine = en;
+}
+
+struct engine *
+api_engine(void)
+{
+	return engine;
+}
+
+void *
+api_state(struct http_request *r, size_t bytes)
+{
+	void *p = arena_calloc(&r->arena, 1, bytes);
+
+	if (p == NULL)
+		http_reply_err(r, FAIL(NO_MEMORY, "request state"));
+	return p;
+}
+
+static struct slice
+name_of(const struct api_request *q)
+{
+	return q->r->head.segments[API_SEGMENT_NAME];
+}
+
+void
+api_reply_err(struct api_request *q, struct err e)
+{
+	if (e.kind == ERR_NOT_FOUND)
+		e.what = arena_printf(&q->r->arena, "%s '%.*s' does not exist",
+		    q->kind->title, (int)name_of(q).len, name_of(q).ptr);
+	http_reply_err(q->r, e);
+}
+
+static void
+viewed(struct store_wait *w, struct err e)
+{
+	struct api_request *q = CONTAINER_OF(w, struct api_request, wait);
+
+	if (err_is(e))
+		http_reply_err(q->r, e);
+	else
+		q->then(q);
+}
+
+static void
+opened(struct store_wait *w, struct err e)
+{
+	struct api_request *q = CONTAINER_OF(w, struct api_request, wait);
+
+	if (err_is(e)) {
+		api_reply_err(q, e);
+		return;
+	}
+	q->store = w->store;
+	q->then(q);
+}
+
+static void
+opened_view(struct store_wait *w, struct err e)
+{
+	struct api_request *q = CONTAINER_OF(w, struct api_request, wait);
+
+	if (err_is(e)) {
+		api_reply_err(q, e);
+		return;
+	}
+	q->store = w->store;
+	w->done = viewed;
+	read_view(q->store, w);
+}
+
+static void
+start(struct api_request *q, struct http_request *r, const struct kind *kind,
+    void (*done)(struct store_wait *, struct err),
+    void (*then)(struct api_request *))
+{
+	struct err e;
+	char *name;
+
+	q->r = r;
+	q->kind = kind;
+	q->then = then;
+	q->wait.done = done;
+	arena_init(&q->rows, API_ROWS_BYTES_MAX);
+	r->user = q;
+	e = registry_name_check(name_of(q));
+	if (err_is(e)) {
+		http_reply_err(r, e);
+		return;
+	}
+	name = arena_copy(&r->arena, name_of(q));
+	if (name == NULL) {
+		http_reply_err(r, FAIL(NO_MEMORY, "request state"));
+		return;
+	}
+	store_open(engine, kind, name, &q->wait);
+}
+
+void
+api_open(struct api_request *q, struct http_request *r,
+    const struct kind *kind, void (*then)(struct api_request *))
+{
+	start(q, r, kind, opened, then);
+}
+
+void
+api_open_view(struct api_request *q, struct http_request *r,
+    const struct kind *kind, void (*then)(struct api_request *))
+{
+	start(q, r, kind, opened_view, then);
+}
+
+void
+api_close(struct api_request *q)
+{
+	snapshot_drop(q->held);
+	arena_free(&q->rows);
+	if (q->store != NULL)
+		store_close(q->store);
+	q->held = NULL;
+	q->store = NULL;
+}
+
+void
+api_finish(struct http_request *r)
+{
+	if (r->user != NULL)
+		api_close(r->user);
+}

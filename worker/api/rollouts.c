@@ -1,0 +1,316 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "shm/metric.h"
+#include "worker/api/handlers.h"
+#include "worker/api/query.h"
+#include "worker/api/request.h"
+#include "worker/api/row_read.h"
+#include "worker/store/append.h"
+
+/*
+ * POST /api/v1/rollouts/{name}/records
+ *
+ * A body that came whole is parsed into the writer's pending batch and cut
+ * back if it is bad; a longer one goes piece by piece into a builder of its
+ * own, which becomes a batch of its own. Nothing is written before the last
+ * byte was good.
+ */
+
+#define SEAL_SPAN_NS	(60 * NS_PER_SEC)
+#define REPLY_BYTES_MAX	(256u << 20)
+
+struct append_request {
+	struct api_request q;		/* first: r->user is one, too */
+	struct slice kept;		/* a piece that waits for the store */
+	bool kept_last;
+	bool paused;
+	struct row_read *reader;
+	struct builder *own;		/* this request's, until submitted */
+	struct append append;
+	struct engine_call call;
+	struct buf reply;
+	bool flush;
+	uint64_t began_ns;
+};
+
+static struct append_request *
+of(struct http_request *r)
+{
+	return r->user == NULL ? NULL :
+	    CONTAINER_OF((struct api_request *)r->user, struct append_request,
+	    q);
+}
+
+static void
+reply_done(struct append_request *a)
+{
+	enum metric_flush flush = a->flush ? METRIC_FLUSH_YES : METRIC_FLUSH_NO;
+
+	shm_metric_add(METRIC_rollout_appends_total, flush, 1);
+	shm_metric_add(METRIC_rollout_records_appended_total, 0,
+	    a->append.row_count);
+	shm_metric_observe(METRIC_rollout_add_request_duration_seconds, flush,
+	    clock_mono_ns() - a->began_ns);
+	http_reply_json(a->q.r, 201, buf_slice(&a->reply));
+}
+
+static void
+sealed(struct engine_call *call, struct err e, uint64_t arg0)
+{
+	struct append_request *a =
+	    CONTAINER_OF(call, struct append_request, call);
+
+	(void)arg0;
+	if (err_is(e)) {
+		/* The rows are durable; only the seal is missing. */
+		http_reply_err(a->q.r, e);
+		return;
+	}
+	shm_metric_add(METRIC_rollout_appends_flushed_total, 0, 1);
+	reply_done(a);
+}
+
+static void
+appended(struct append *append, struct err e)
+{
+	struct append_request *a =
+	    CONTAINER_OF(append, struct append_request, append);
+	struct shm_command seal = { .kind = SHM_MAIL_SEAL,
+	    .store = a->q.store->ref };
+
+	if (err_is(e)) {
+		shm_metric_add(METRIC_rollout_add_errors_total, 0, 1);
+		http_reply_err(a->q.r, e);
+		return;
+	}
+	if (!a->flush) {
+		reply_done(a);
+		return;
+	}
+	a->call.done = sealed;
+	e = engine_call(a->q.store->engine, &a->call, SHM_MAINTAINER, &seal,
+	    SEAL_SPAN_NS);
+	if (err_is(e))
+		http_reply_err(a->q.r, e);
+}
+
+/* The answer's text, made while the ids are still in the builder. */
+static struct err
+make_reply(struct append_request *a, const struct builder *b,
+    const struct row_read_result *rows)
+{
+	struct json_writer w;
+	uint64_t i;
+
+	buf_init(&a->reply, REPLY_BYTES_MAX);
+	json_write_init(&w, &a->reply);
+	json_write_open(&w, NULL, '{');
+	json_write_uint64(&w, "version", store_version(a->q.store));
+	json_write_open(&w, "ids", '[');
+	for (i = 0; i < rows->count; i++)
+		json_write_text(&w, NULL, row_read_key(b, a->q.store->shape,
+		    rows->first_row + i));
+	json_write_close(&w, ']');
+	json_write_uint64(&w, "count", rows->count);
+	if (rows->ignored_count > 0) {
+		json_write_open(&w, "ignored", '[');
+		for (i = 0; i < rows->ignored_count; i++)
+			json_write_text(&w, NULL, rows->ignored[i]);
+		json_write_close(&w, ']');
+	}
+	json_write_close(&w, '}');
+	return json_write_done(&w) ? OK :
+	    FAIL(NO_MEMORY, "answer is too large");
+}
+
+static void
+count_blobs(const struct append_request *a, const struct builder *b,
+    const struct row_read_result *rows)
+{
+	const struct store_shape *shape = a->q.store->shape;
+	struct batch batch = builder_batch((struct builder *)b);
+	uint64_t i;
+
+	for (i = rows->first_row; i < rows->first_row + rows->count; i++) {
+		const struct array *blob = &batch.columns[shape->blob];
+
+		if (!array_is_null(blob, i))
+			shm_metric_observe(METRIC_rollout_blob_bytes, 0,
+			    array_slice(blob, i).len);
+	}
+}
+
+static void
+submit(struct append_request *a, struct builder *b)
+{
+	struct row_read_result rows;
+	struct err e;
+
+	e = row_read_finish(a->reader, &rows);
+	if (!err_is(e))
+		e = make_reply(a, b, &rows);
+	if (err_is(e)) {
+		http_reply_err(a->q.r, e);
+		return;
+	}
+	count_blobs(a, b, &rows);
+	a->append.done = appended;
+	a->append.row_count = rows.count;
+	a->append.own = a->own;
+	a->own = NULL;
+	append_submit(a->q.store, &a->append);
+}
+
+/* A whole body: into the batch that all short requests share. */
+static void
+take_whole(struct append_request *a, struct slice body)
+{
+	struct builder *b;
+	uint64_t mark;
+	struct err e;
+
+	e = append_builder(a->q.store, &b);
+	if (err_is(e)) {
+		http_reply_err(a->q.r, e);
+		return;
+	}
+	mark = b->row_count;
+	e = row_read_open(&a->q.r->arena, a->q.store->shape, "records",
+	    (int64_t)clock_wall_us(), b, &a->reader);
+	if (!err_is(e))
+		e = row_read_feed(a->reader, body);
+	if (err_is(e))
+		http_reply_err(a->q.r, e);
+	else
+		submit(a, b);
+	if (list_empty(&a->append.link))
+		builder_cut(b, mark);	/* it was not submitted */
+}
+
+/* Begins a body that comes in pieces. */
+static struct err
+begin_pieces(struct append_request *a)
+{
+	struct builder *pending;
+	struct err e;
+
+	/* Refuses early, before a long body was read in vain. */
+	e = append_builder(a->q.store, &pending);
+	if (err_is(e))
+		return e;
+	a->own = malloc(sizeof(*a->own));
+	if (a->own == NULL)
+		return FAIL(NO_MEMORY, "append");
+	e = builder_init(a->own, &a->q.store->shape->schema,
+	    a->q.r->route->body_bytes_max);
+	if (err_is(e)) {
+		free(a->own);
+		a->own = NULL;
+		return e;
+	}
+	return row_read_open(&a->q.r->arena, a->q.store->shape, "records",
+	    (int64_t)clock_wall_us(), a->own, &a->reader);
+}
+
+static void
+take_piece(struct append_request *a, struct slice piece, bool last)
+{
+	struct err e = OK;
+
+	if (a->reader == NULL && last) {
+		take_whole(a, piece);
+		return;
+	}
+	if (a->reader == NULL)
+		e = begin_pieces(a);
+	if (!err_is(e))
+		e = row_read_feed(a->reader, piece);
+	if (err_is(e))
+		http_reply_err(a->q.r, e);
+	else if (last)
+		submit(a, a->own);
+}
+
+static void
+store_is_open(struct api_request *q)
+{
+	struct append_request *a = of(q->r);
+
+	if (!a->paused)
+		return;
+	a->paused = false;
+	take_piece(a, a->kept, a->kept_last);
+	http_resume(q->r);
+}
+
+static bool
+is_json(struct slice type)
+{
+	const char *end = memchr(type.ptr, ';', type.len);
+	size_t n = end == NULL ? type.len : (size_t)(end - type.ptr);
+
+	while (n > 0 && type.ptr[n - 1] == ' ')
+		n--;
+	return n == strlen("application/json") &&
+	    strncasecmp(type.ptr, "application/json", n) == 0;
+}
+
+static void
+append_begin(struct http_request *r)
+{
+	struct append_request *a;
+
+	if (r->head.content_type.len == 0 || !is_json(r->head.content_type)) {
+		http_reply_err(r, FAIL(BAD_INPUT,
+		    "Content-Type must be application/json"));
+		return;
+	}
+	a = api_state(r, sizeof(*a));
+	if (a == NULL)
+		return;
+	list_init(&a->append.link);
+	a->flush = query_flush(r->head.query);
+	a->began_ns = clock_mono_ns();
+	api_open(&a->q, r, kind_get(STORE_ROLLOUT), store_is_open);
+}
+
+static enum http_flow
+append_body(struct http_request *r, struct slice piece, bool last)
+{
+	struct append_request *a = of(r);
+
+	if (a->q.store == NULL) {
+		a->kept = piece;
+		a->kept_last = last;
+		a->paused = true;
+		return HTTP_PAUSE;
+	}
+	take_piece(a, piece, last);
+	return HTTP_CONTINUE;
+}
+
+static void
+append_finish(struct http_request *r)
+{
+	struct append_request *a = of(r);
+
+	if (a == NULL)
+		return;
+	if (a->own != NULL) {
+		builder_free(a->own);
+		free(a->own);
+	}
+	buf_free(&a->reply);
+	api_close(&a->q);
+}
+
+const struct http_handler api_rollout_append = {
+	.begin = append_begin,
+	.body = append_body,
+	.finish = append_finish,
+};

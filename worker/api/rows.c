@@ -1,0 +1,279 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/fault.h"
+#include "common/log.h"
+#include "worker/api/handlers.h"
+#include "worker/api/query.h"
+#include "worker/api/request.h"
+#include "worker/api/row_write.h"
+#include "worker/object/map.h"
+
+/*
+ * Reads of rows: get, blob, list. What touches mapped files runs as a marked
+ * read, so that a file that is cut under us is CORRUPT and not our death.
+ */
+
+#define ROW_JSON_MAX	(2048ull << 20)
+
+/* ---- get and blob */
+
+struct get_request {
+	struct api_request q;		/* first */
+	struct batch batch;
+	uint64_t at;
+	bool found;
+	struct buf reply;
+};
+
+static struct err
+read_guarded(void *ctx)
+{
+	struct get_request *g = ctx;
+
+	return read_get(g->q.store, g->q.r->head.segments[API_SEGMENT_ID],
+	    &g->q.rows, &g->batch, &g->at, &g->found);
+}
+
+static struct err
+get_guarded(void *ctx)
+{
+	struct get_request *g = ctx;
+	struct err e = read_guarded(g);
+
+	if (err_is(e))
+		return e;
+	if (!g->found)
+		return buf_append_slice(&g->reply,
+		    SLICE("{\"record\":null}")) ? OK :
+		    FAIL(NO_MEMORY, "answer");
+	if (!buf_append_slice(&g->reply, SLICE("{\"record\":")) ||
+	    !row_write(&g->reply, g->q.store->shape, &g->batch, g->at, NULL) ||
+	    !buf_append(&g->reply, "}", 1))
+		return FAIL(NO_MEMORY, "row is too large to answer");
+	return OK;
+}
+
+static void
+get_then(struct api_request *q)
+{
+	struct get_request *g = CONTAINER_OF(q, struct get_request, q);
+	struct err e;
+
+	buf_init(&g->reply, ROW_JSON_MAX);
+	e = object_map_guarded(get_guarded, g);
+	if (err_is(e))
+		http_reply_err(q->r, e);
+	else
+		http_reply_json(q->r, 200, buf_slice(&g->reply));
+}
+
+static void
+get_begin(struct http_request *r)
+{
+	struct get_request *g = api_state(r, sizeof(*g));
+
+	if (g != NULL)
+		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), get_then);
+}
+
+static void
+get_finish(struct http_request *r)
+{
+	if (r->user == NULL)
+		return;
+	buf_free(&CONTAINER_OF((struct api_request *)r->user,
+	    struct get_request, q)->reply);
+	api_finish(r);
+}
+
+const struct http_handler api_rollout_get = {
+	.begin = get_begin,
+	.finish = get_finish,
+};
+
+static void
+blob_then(struct api_request *q)
+{
+	struct get_request *g = CONTAINER_OF(q, struct get_request, q);
+	struct http_reply reply = { .status = 200,
+	    .content_type = SLICE("application/octet-stream") };
+	const struct array *blob;
+	struct err e;
+
+	e = object_map_guarded(read_guarded, g);
+	blob = g->found ? &g->batch.columns[q->store->shape->blob] : NULL;
+	if (!err_is(e) && (blob == NULL || array_is_null(blob, g->at)))
+		e = FAIL(NOT_FOUND, "no such record, or it has no payload");
+	if (err_is(e)) {
+		http_reply_err(q->r, e);
+		return;
+	}
+	/* The bytes may lie in a file that a later view leaves out. */
+	q->held = snapshot_hold(q->store->snapshot);
+	reply.body = array_slice(blob, g->at);
+	http_reply(q->r, &reply);
+}
+
+static void
+blob_begin(struct http_request *r)
+{
+	struct get_request *g = api_state(r, sizeof(*g));
+
+	if (g != NULL)
+		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), blob_then);
+}
+
+const struct http_handler api_rollout_blob = {
+	.begin = blob_begin,
+	.finish = get_finish,
+};
+
+/* ---- list */
+
+struct list_request {
+	struct api_request q;		/* first */
+	struct stream stream;
+	struct read_list *list;
+	uint64_t limit, offset;
+	bool begun, ended;
+	bool any;			/* a row went out: comma before the next */
+	struct buf first;		/* what was made before the head */
+	struct buf *out;
+};
+
+static struct err
+fill_guarded(void *ctx)
+{
+	struct list_request *l = ctx;
+	const struct batch *batch;
+	uint64_t at;
+	struct err e = OK;
+
+	if (!l->begun) {
+		l->begun = true;
+		if (!buf_append_slice(l->out, SLICE("{\"records\":[")))
+			return FAIL(NO_MEMORY, "answer");
+		e = read_list_skip(l->list, l->limit == 0 ? 0 : l->offset);
+	}
+	while (!err_is(e) && l->out->len < STREAM_PIECE_BYTES) {
+		batch = NULL;
+		if (l->limit > 0)
+			e = read_list_next(l->list, &batch, &at);
+		if (err_is(e))
+			break;
+		if (batch == NULL) {
+			l->ended = true;
+			return buf_append(l->out, "]}", 2) ? OK :
+			    FAIL(NO_MEMORY, "answer");
+		}
+		if ((l->any && !buf_append(l->out, ",", 1)) ||
+		    !row_write(l->out, l->q.store->shape, batch, at, NULL))
+			return FAIL(NO_MEMORY, "row is too large to answer");
+		l->any = true;
+		l->limit--;
+	}
+	return e;
+}
+
+static enum stream_state
+list_pull(struct stream *s, struct buf *out, struct err *error)
+{
+	struct list_request *l = CONTAINER_OF(s, struct list_request, stream);
+
+	if (l->first.len > 0) {
+		if (!buf_append_slice(out, buf_slice(&l->first))) {
+			*error = FAIL(NO_MEMORY, "answer");
+			return STREAM_FAILED;
+		}
+		buf_free(&l->first);
+		return l->ended ? STREAM_END : STREAM_MORE;
+	}
+	l->out = out;
+	*error = object_map_guarded(fill_guarded, l);
+	if (err_is(*error))
+		return STREAM_FAILED;
+	return l->ended ? STREAM_END : STREAM_MORE;
+}
+
+static void
+list_closed(struct stream *s, bool complete)
+{
+	(void)s;
+	(void)complete;
+}
+
+static void
+list_then(struct api_request *q)
+{
+	struct list_request *l = CONTAINER_OF(q, struct list_request, q);
+	struct http_reply reply = { .status = 200,
+	    .content_type = SLICE("application/json") };
+	struct err e;
+
+	e = read_list_open(q->store, &l->list);
+	if (!err_is(e)) {
+		l->out = &l->first;
+		e = object_map_guarded(fill_guarded, l);
+	}
+	if (err_is(e)) {
+		http_reply_err(q->r, e);
+		return;
+	}
+	if (l->ended) {
+		/* A short list has a length, and no chunks. */
+		reply.body = buf_slice(&l->first);
+	} else {
+		l->stream.pull = list_pull;
+		l->stream.close = list_closed;
+		reply.stream = &l->stream;
+	}
+	http_reply(q->r, &reply);
+}
+
+static void
+list_begin(struct http_request *r)
+{
+	struct list_request *l = api_state(r, sizeof(*l));
+	struct slice filters;
+	bool filtered = false;
+	struct err e;
+
+	if (l == NULL)
+		return;
+	l->limit = UINT64_MAX;
+	buf_init(&l->first, ROW_JSON_MAX);
+	e = query_uint64(r->head.query, "limit", &r->arena, &l->limit);
+	if (!err_is(e))
+		e = query_uint64(r->head.query, "offset", &r->arena,
+		    &l->offset);
+	if (!err_is(e))
+		e = query_text(r->head.query, "filters", &r->arena, &filters,
+		    &filtered);
+	if (!err_is(e) && filtered)
+		e = FAIL(UNSUPPORTED, "filters are not served");
+	if (err_is(e)) {
+		http_reply_err(r, e);
+		return;
+	}
+	api_open_view(&l->q, r, kind_get(STORE_ROLLOUT), list_then);
+}
+
+static void
+list_finish(struct http_request *r)
+{
+	struct list_request *l;
+
+	if (r->user == NULL)
+		return;
+	l = CONTAINER_OF((struct api_request *)r->user, struct list_request, q);
+	read_list_close(l->list);
+	buf_free(&l->first);
+	api_finish(r);
+}
+
+const struct http_handler api_rollout_list = {
+	.begin = list_begin,
+	.finish = list_finish,
+};
