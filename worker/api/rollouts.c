@@ -29,6 +29,7 @@ struct append_request {
 	struct slice kept;		/* a piece that waits for the store */
 	bool kept_last;
 	bool paused;
+	bool answered;
 	struct row_read *reader;
 	struct builder *own;		/* this request's, until submitted */
 	struct append append;
@@ -44,6 +45,13 @@ of(struct http_request *r)
 	return r->user == NULL ? NULL :
 	    CONTAINER_OF((struct api_request *)r->user, struct append_request,
 	    q);
+}
+
+static void
+refuse(struct append_request *a, struct err e)
+{
+	a->answered = true;
+	http_reply_err(a->q.r, e);
 }
 
 static void
@@ -68,7 +76,7 @@ sealed(struct engine_call *call, struct err e, uint64_t arg0)
 	(void)arg0;
 	if (err_is(e)) {
 		/* The rows are durable; only the seal is missing. */
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 		return;
 	}
 	shm_metric_add(METRIC_rollout_appends_flushed_total, 0, 1);
@@ -85,7 +93,7 @@ appended(struct append *append, struct err e)
 
 	if (err_is(e)) {
 		shm_metric_add(METRIC_rollout_add_errors_total, 0, 1);
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 		return;
 	}
 	if (!a->flush) {
@@ -96,7 +104,7 @@ appended(struct append *append, struct err e)
 	e = engine_call(a->q.store->engine, &a->call, SHM_MAINTAINER, &seal,
 	    SEAL_SPAN_NS);
 	if (err_is(e))
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 }
 
 /* The answer's text, made while the ids are still in the builder. */
@@ -155,7 +163,7 @@ submit(struct append_request *a, struct builder *b)
 	if (!err_is(e))
 		e = make_reply(a, b, &rows);
 	if (err_is(e)) {
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 		return;
 	}
 	count_blobs(a, b, &rows);
@@ -176,7 +184,7 @@ take_whole(struct append_request *a, struct slice body)
 
 	e = append_builder(a->q.store, &b);
 	if (err_is(e)) {
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 		return;
 	}
 	mark = b->row_count;
@@ -185,7 +193,7 @@ take_whole(struct append_request *a, struct slice body)
 	if (!err_is(e))
 		e = row_read_feed(a->reader, body);
 	if (err_is(e))
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 	else
 		submit(a, b);
 	if (list_empty(&a->append.link))
@@ -231,7 +239,7 @@ take_piece(struct append_request *a, struct slice piece, bool last)
 	if (!err_is(e))
 		e = row_read_feed(a->reader, piece);
 	if (err_is(e))
-		http_reply_err(a->q.r, e);
+		refuse(a, e);
 	else if (last)
 		submit(a, a->own);
 }
@@ -245,7 +253,8 @@ store_is_open(struct api_request *q)
 		return;
 	a->paused = false;
 	take_piece(a, a->kept, a->kept_last);
-	http_resume(q->r);
+	if (!a->answered)
+		http_resume(q->r);
 }
 
 static bool

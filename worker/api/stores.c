@@ -1,0 +1,402 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#include "common/json.h"
+#include "worker/api/handlers.h"
+#include "worker/api/request.h"
+#include "worker/store/registry.h"
+#include "worker/store/remove.h"
+
+/*
+ * Life cycle of stores: create, list, info, delete (contract 2.3). What asks
+ * the object store runs on the pool.
+ */
+
+#define DELETE_SPAN_NS	(60 * NS_PER_SEC)
+#define INFO_BYTES_MAX	(64u << 20)
+#define NAMES_BYTES_MAX	(64u << 20)
+
+struct store_request {
+	struct api_request q;		/* first */
+	struct op op;			/* the job */
+	struct err err;
+	char name[SHM_STORE_NAME_MAX + 1];
+	struct registry_entry entry;
+	struct arena names_arena;
+	const char **names;
+	uint32_t name_count;
+	struct engine_call call;
+	struct buf reply;
+};
+
+static struct store_request *
+of(struct http_request *r)
+{
+	return CONTAINER_OF((struct api_request *)r->user,
+	    struct store_request, q);
+}
+
+static void
+write_info(struct json_writer *w, const struct store_request *s,
+    const char *name)
+{
+	char directory[REGISTRY_DIRECTORY_MAX], *uri;
+	const char *root = api_engine()->config->data_dir;
+	size_t n = strlen(root);
+
+	registry_directory(s->q.kind, name, directory);
+	while (n > 1 && root[n - 1] == '/')
+		n--;
+	uri = (char *)(uintptr_t)arena_printf(&s->q.r->arena, "%.*s/%s",
+	    (int)n, root, directory);
+	json_write_text(w, "name", slice_of(name));
+	json_write_text(w, "uri", slice_of(uri));
+}
+
+static void
+reply_info(struct store_request *s, uint16_t status)
+{
+	struct json_writer w;
+
+	json_write_init(&w, &s->reply);
+	json_write_open(&w, NULL, '{');
+	write_info(&w, s, s->q.store->name);
+	json_write_uint64(&w, "version", store_version(s->q.store));
+	json_write_close(&w, '}');
+	if (json_write_done(&w))
+		http_reply_json(s->q.r, status, buf_slice(&s->reply));
+	else
+		http_reply_err(s->q.r, FAIL(NO_MEMORY, "answer"));
+}
+
+static void
+store_finish(struct http_request *r)
+{
+	struct store_request *s;
+
+	if (r->user == NULL)
+		return;
+	s = of(r);
+	buf_free(&s->reply);
+	arena_free(&s->names_arena);
+	api_close(&s->q);
+}
+
+/* State for a handler that has no store in its path. */
+static struct store_request *
+begin(struct http_request *r)
+{
+	struct store_request *s = api_state(r, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->q.r = r;
+	s->q.kind = kind_get(STORE_ROLLOUT);
+	buf_init(&s->reply, INFO_BYTES_MAX);
+	arena_init(&s->names_arena, NAMES_BYTES_MAX);
+	r->user = &s->q;
+	return s;
+}
+
+static void
+start_job(struct store_request *s, int32_t (*run)(struct op *),
+    void (*done)(struct op *, int32_t))
+{
+	s->op.done = done;
+	if (!pool_submit(api_engine()->pool, &s->op, run))
+		http_reply_err(s->q.r, FAIL(BUSY, "too many jobs are waiting"));
+}
+
+/* ---- create */
+
+static int32_t
+run_create(struct op *op)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+
+	s->err = store_create(api_engine()->root, s->q.kind, s->name);
+	return 0;
+}
+
+static void
+created_open(struct store_wait *w, struct err e)
+{
+	struct store_request *s = CONTAINER_OF(w, struct store_request, q.wait);
+
+	if (err_is(e)) {
+		http_reply_err(s->q.r, e);
+		return;
+	}
+	s->q.store = w->store;
+	reply_info(s, 201);
+}
+
+static void
+created(struct op *op, int32_t res)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+	struct err e = s->err;
+
+	(void)res;
+	if (e.kind == ERR_EXISTS)
+		e.what = arena_printf(&s->q.r->arena,
+		    "%s '%s' exists already", s->q.kind->title, s->name);
+	if (err_is(e)) {
+		http_reply_err(s->q.r, e);
+		return;
+	}
+	s->q.wait.done = created_open;
+	store_open(api_engine(), s->q.kind, s->name, &s->q.wait);
+}
+
+/* application/json or application/anything+json (contract 1.3). */
+static bool
+is_json(struct slice type)
+{
+	const char *end = memchr(type.ptr, ';', type.len);
+	size_t n = end == NULL ? type.len : (size_t)(end - type.ptr);
+
+	while (n > 0 && type.ptr[n - 1] == ' ')
+		n--;
+	if (n < 12 || strncasecmp(type.ptr, "application/", 12) != 0)
+		return false;
+	return (n == 16 && strncasecmp(type.ptr + 12, "json", 4) == 0) ||
+	    (n > 17 && strncasecmp(type.ptr + n - 5, "+json", 5) == 0);
+}
+
+static struct err
+parse_create(struct store_request *s, struct slice body)
+{
+	const struct json *object, *options = NULL;
+	struct arena *arena = &s->q.r->arena;
+	struct slice name = { "", 0 };
+	struct err e;
+
+	e = json_parse(arena, body, "body", &object);
+	if (!err_is(e))
+		e = json_get_text(arena, object, "name", JSON_REQUIRED, &name);
+	if (!err_is(e))
+		e = json_get_object(arena, object, "storage_options",
+		    JSON_OPTIONAL, &options);
+	if (!err_is(e))
+		e = registry_name_check(name);
+	if (err_is(e))
+		return e;
+	memcpy(s->name, name.ptr, name.len);
+	s->name[name.len] = '\0';
+	return OK;
+}
+
+static enum http_flow
+create_body(struct http_request *r, struct slice body, bool last)
+{
+	struct store_request *s = of(r);
+	struct err e = parse_create(s, body);
+
+	MUST(last);
+	if (err_is(e))
+		http_reply_err(r, e);
+	else
+		start_job(s, run_create, created);
+	return HTTP_CONTINUE;
+}
+
+static void
+create_begin(struct http_request *r)
+{
+	if (!is_json(r->head.content_type))
+		http_reply_err(r, FAIL(MEDIA_TYPE,
+		    "Content-Type must be application/json"));
+	else
+		(void)begin(r);
+}
+
+const struct http_handler api_rollout_create = {
+	.begin = create_begin,
+	.body = create_body,
+	.finish = store_finish,
+};
+
+/* ---- list */
+
+static int32_t
+run_names(struct op *op)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+
+	s->err = registry_names(api_engine()->root, s->q.kind,
+	    &s->names_arena, &s->names, &s->name_count);
+	return 0;
+}
+
+static void
+named(struct op *op, int32_t res)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+	struct json_writer w;
+	uint32_t i;
+
+	(void)res;
+	if (err_is(s->err)) {
+		http_reply_err(s->q.r, s->err);
+		return;
+	}
+	json_write_init(&w, &s->reply);
+	json_write_open(&w, NULL, '{');
+	json_write_open(&w, "stores", '[');
+	for (i = 0; i < s->name_count; i++) {
+		json_write_open(&w, NULL, '{');
+		write_info(&w, s, s->names[i]);
+		json_write_close(&w, '}');
+	}
+	json_write_close(&w, ']');
+	json_write_close(&w, '}');
+	if (json_write_done(&w))
+		http_reply_json(s->q.r, 200, buf_slice(&s->reply));
+	else
+		http_reply_err(s->q.r, FAIL(NO_MEMORY, "answer"));
+}
+
+static void
+list_begin(struct http_request *r)
+{
+	struct store_request *s = begin(r);
+
+	if (s != NULL)
+		start_job(s, run_names, named);
+}
+
+const struct http_handler api_rollout_stores = {
+	.begin = list_begin,
+	.finish = store_finish,
+};
+
+/* ---- info */
+
+static void
+info_then(struct api_request *q)
+{
+	reply_info(of(q->r), 200);
+}
+
+static void
+info_begin(struct http_request *r)
+{
+	struct store_request *s = begin(r);
+
+	if (s != NULL)
+		api_open(&s->q, r, s->q.kind, info_then);
+}
+
+const struct http_handler api_rollout_info = {
+	.begin = info_begin,
+	.finish = store_finish,
+};
+
+/* ---- delete */
+
+static void
+reply_deleted(struct store_request *s, struct err e)
+{
+	struct http_reply gone = { .status = 204 };
+
+	if (e.kind == ERR_NOT_FOUND)
+		api_reply_err(&s->q, e);
+	else if (err_is(e))
+		http_reply_err(s->q.r, e);
+	else
+		http_reply(s->q.r, &gone);
+}
+
+static void
+removed(struct engine_call *call, struct err e, uint64_t arg0)
+{
+	struct store_request *s =
+	    CONTAINER_OF(call, struct store_request, call);
+
+	(void)arg0;
+	if (!err_is(e))
+		store_forget(s->q.store);
+	reply_deleted(s, e);
+}
+
+static void
+delete_then(struct api_request *q)
+{
+	struct store_request *s = of(q->r);
+	struct shm_command command = { .kind = SHM_MAIL_DELETE,
+	    .store = q->store->ref };
+	struct err e = shm_store_delete(q->store->ref);
+
+	s->call.done = removed;
+	if (!err_is(e))
+		e = engine_call(q->store->engine, &s->call, SHM_MAINTAINER,
+		    &command, DELETE_SPAN_NS);
+	if (err_is(e))
+		reply_deleted(s, e);
+}
+
+/* A registered store that cannot be opened, since its data is gone: what is
+ * left of it is removed without a slot. */
+static int32_t
+run_remove(struct op *op)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+
+	s->err = registry_get(api_engine()->root, s->q.kind, s->name,
+	    &s->entry);
+	if (!err_is(s->err))
+		s->err = remove_store(api_engine()->root, s->q.kind, s->name,
+		    &s->entry.store);
+	return 0;
+}
+
+static void
+run_removed(struct op *op, int32_t res)
+{
+	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+
+	(void)res;
+	reply_deleted(s, s->err);
+}
+
+static void
+delete_opened(struct store_wait *w, struct err e)
+{
+	struct store_request *s = CONTAINER_OF(w, struct store_request, q.wait);
+
+	if (e.kind == ERR_NOT_FOUND) {
+		start_job(s, run_remove, run_removed);
+	} else if (err_is(e)) {
+		http_reply_err(s->q.r, e);
+	} else {
+		s->q.store = w->store;
+		delete_then(&s->q);
+	}
+}
+
+static void
+delete_begin(struct http_request *r)
+{
+	struct slice name = r->head.segments[API_SEGMENT_NAME];
+	struct err e = registry_name_check(name);
+	struct store_request *s;
+
+	if (err_is(e)) {
+		http_reply_err(r, e);
+		return;
+	}
+	s = begin(r);
+	if (s == NULL)
+		return;
+	memcpy(s->name, name.ptr, name.len);
+	s->q.wait.done = delete_opened;
+	store_open(api_engine(), s->q.kind, s->name, &s->q.wait);
+}
+
+const struct http_handler api_rollout_delete = {
+	.begin = delete_begin,
+	.finish = store_finish,
+};
