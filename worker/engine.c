@@ -1,26 +1,46 @@
 #include "common/base.h"
 
+#include "common/config.h"
+#include "common/log.h"
+#include "shm/process.h"
+#include "worker/api/request.h"
 #include "worker/engine.h"
+#include "worker/maintain/schedule.h"
+#include "worker/object/local.h"
+#include "worker/object/map.h"
+#include "worker/store/engine.h"
+
+static struct engine engine;
 
 struct err
 engine_worker_start(const struct engine_env *env)
 {
-	(void)env;
-	return OK;
+	struct err e;
+
+	object_map_install();
+	e = engine_init(&engine, env->start->config, env->loop, env->pool,
+	    env->start->slot - SHM_WORKER(0));
+	if (!err_is(e))
+		api_init(&engine);
+	return e;
 }
 
 void
 engine_worker_before_wait(void *arg)
 {
 	(void)arg;
+	engine_before_wait(&engine);
 }
 
 void
 engine_worker_mail(const struct shm_command *m)
 {
-	shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
+	if (!engine_command(&engine, m))
+		shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
 }
 
+/* Requests end with their connections; the rest of a tail stays in the WAL,
+ * which is enough. */
 void
 engine_worker_drain(void)
 {
@@ -29,29 +49,50 @@ engine_worker_drain(void)
 bool
 engine_worker_idle(void)
 {
-	return true;
+	return engine_idle(&engine);
+}
+
+/* Without put-if-absent fencing protects nothing (design 8). */
+static struct err
+probe(struct object_dir *root)
+{
+	if (object_on_network(root))
+		log_warn("data directory is on a network file system: it must "
+		    "honour link(2) and fsync(2), or rows can be lost");
+	return object_probe(root);
 }
 
 struct err
 engine_maintainer_start(const struct engine_env *env)
 {
-	(void)env;
-	return OK;
+	struct object_dir *root;
+	struct err e;
+
+	object_map_install();
+	e = object_root_open(env->start->config->data_dir, &root);
+	if (!err_is(e))
+		e = probe(root);
+	if (!err_is(e))
+		e = schedule_start(env->start->config, env->loop, env->pool,
+		    root);
+	return e;
 }
 
 void
 engine_maintainer_mail(const struct shm_command *m)
 {
-	shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
+	if (!schedule_command(m))
+		shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
 }
 
 void
 engine_maintainer_drain(void)
 {
+	schedule_drain();
 }
 
 bool
 engine_maintainer_idle(void)
 {
-	return true;
+	return schedule_idle();
 }

@@ -3,7 +3,8 @@
 
 /*
  * handlers - the names that route.def uses; each lives in the file of its
- * resource: status.c (health, metrics).
+ * resource: status.c (health, metrics), stores.c, rollouts.c (append), rows.c
+ * (reads), internal.c.
  *
  * Locking:	all on the loop's thread.
  */
@@ -12,5 +13,18 @@
 
 extern const struct http_handler api_health;
 extern const struct http_handler api_metrics;
+
+extern const struct http_handler api_rollout_create;
+extern const struct http_handler api_rollout_stores;
+extern const struct http_handler api_rollout_info;
+extern const struct http_handler api_rollout_delete;
+extern const struct http_handler api_rollout_append;
+extern const struct http_handler api_rollout_list;
+extern const struct http_handler api_rollout_get;
+extern const struct http_handler api_rollout_blob;
+
+extern const struct http_handler api_internal_fold;
+extern const struct http_handler api_internal_executor;
+extern const struct http_handler api_internal_refuse;
 
 #endif

@@ -1,8 +1,8 @@
 #include "common/base.h"
 
-#include "common/json.h"
+#include "common/clock.h"
 #include "common/uuid.h"
-#include "shm/metric.h"
+#include "shm/process.h"
 #include "worker/api/handlers.h"
 #include "worker/api/request.h"
 

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "shm/metric.h"
+#include "shm/process.h"
 #include "worker/api/handlers.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"

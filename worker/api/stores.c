@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "common/clock.h"
 #include "common/json.h"
+#include "shm/process.h"
 #include "worker/api/handlers.h"
 #include "worker/api/request.h"
 #include "worker/store/registry.h"

@@ -75,6 +75,17 @@ take_reply(struct engine *en, const struct shm_command *command)
 	}
 }
 
+/* The store was deleted: its handle goes, as soon as nobody uses it. */
+static void
+forget(struct engine *en, const struct shm_command *command)
+{
+	struct store *s = store_by_ref(en, command->store);
+
+	if (s != NULL)
+		store_forget(s);
+	shm_mailbox_reply(command, OK, 0);
+}
+
 bool
 engine_command(struct engine *en, const struct shm_command *command)
 {
@@ -85,6 +96,9 @@ engine_command(struct engine *en, const struct shm_command *command)
 		return true;
 	case SHM_MAIL_ROTATE:
 		append_rotate(en, command);
+		return true;
+	case SHM_MAIL_FORGET:
+		forget(en, command);
 		return true;
 	default:
 		return false;

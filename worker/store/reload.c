@@ -156,9 +156,10 @@ load_commits(struct loading *l)
 	return OK;
 }
 
-static uint64_t
-parse_sequence(struct slice text)
+uint64_t
+reload_sequence(const struct table *t, struct slice key)
 {
+	struct slice text = table_metadata_get(t, key);
 	uint64_t n = 0;
 	size_t i;
 
@@ -192,8 +193,7 @@ load_generation(struct loading *l, const struct uuid *shard,
 		return e;
 	if (t->fragment_count > 0 && t->fragments[0].file_count > 0)
 		marks->pending_bytes += t->fragments[0].files[0].size_bytes;
-	note_sequence(l, parse_sequence(table_metadata_get(t,
-	    SLICE(META_MAX_SEQ))));
+	note_sequence(l, reload_sequence(t, SLICE(META_MAX_SEQ)));
 	table_free(t);
 	return OK;
 }
@@ -249,8 +249,7 @@ load_base(struct loading *l, uint64_t *version)
 		e = FAIL(NOT_FOUND, "directory holds another store");
 	for (i = 0; i < l->shard_count; i++) {
 		reload_max_seq_key(&l->shards[i], key);
-		note_sequence(l, parse_sequence(table_metadata_get(t,
-		    slice_of(key))));
+		note_sequence(l, reload_sequence(t, slice_of(key)));
 	}
 	*version = t->version;
 	table_free(t);

@@ -22,7 +22,7 @@
 
 #include "common/err.h"
 #include "shm/store_table.h"
-#include "worker/object/object.h"
+#include "worker/lance/table.h"
 #include "worker/store/kind.h"
 
 /* Metadata of base tables and generations. */
@@ -41,5 +41,7 @@ struct err reload_slot(struct object_dir *dir, const struct kind *,
 
 /* "memwald:max_seq:SHARD", META_MAX_SEQ_KEY_MAX bytes. */
 void reload_max_seq_key(const struct uuid *shard, char *key);
+/* The sequence under a key of a table's metadata; 0 if there is none. */
+uint64_t reload_sequence(const struct table *, struct slice key);
 
 #endif

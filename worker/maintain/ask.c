@@ -1,0 +1,91 @@
+#include "common/base.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "worker/maintain/ask.h"
+
+struct question {		/* on the stack of the thread that waits */
+	struct list link;
+	uint64_t token;
+	bool answered;
+	struct err err;
+};
+
+void
+ask_init(struct ask *a)
+{
+	pthread_condattr_t attr;
+
+	MUST(pthread_mutex_init(&a->mutex, NULL) == 0);
+	MUST(pthread_condattr_init(&attr) == 0);
+	MUST(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+	MUST(pthread_cond_init(&a->cond, &attr) == 0);
+	MUST(pthread_condattr_destroy(&attr) == 0);
+	list_init(&a->waiting);
+}
+
+static struct timespec
+deadline_after(uint64_t span_ns)
+{
+	uint64_t real = clock_real_ns(span_ns);
+	struct timespec ts;
+
+	MUST(clock_gettime(CLOCK_MONOTONIC, &ts) == 0);
+	ts.tv_sec += (time_t)(real / NS_PER_SEC);
+	ts.tv_nsec += (long)(real % NS_PER_SEC);
+	if (ts.tv_nsec >= (long)NS_PER_SEC) {
+		ts.tv_sec++;
+		ts.tv_nsec -= (long)NS_PER_SEC;
+	}
+	return ts;
+}
+
+struct err
+ask_worker(struct ask *a, uint16_t slot, struct shm_command *command,
+    uint64_t span_ns)
+{
+	struct timespec until = deadline_after(span_ns);
+	struct question q = { .token = shm_mailbox_token(),
+	    .err = FAIL(TIMED_OUT, "no reply from a worker in time") };
+	struct err e;
+	int rc = 0;
+
+	command->token = q.token;
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	list_append(&a->waiting, &q.link);
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+	/* Sent without the mutex: sending takes a lock of the segment. */
+	e = shm_mailbox_send(slot, command);
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	while (!err_is(e) && !q.answered && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&a->cond, &a->mutex, &until);
+	list_remove(&q.link);
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+	return err_is(e) ? e : q.err;
+}
+
+void
+ask_reply(struct ask *a, const struct shm_command *reply)
+{
+	struct list *l;
+
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	LIST_FOREACH(l, &a->waiting) {
+		struct question *q = CONTAINER_OF(l, struct question, link);
+
+		if (q->token != reply->token)
+			continue;
+		q->answered = true;
+		if (reply->kind == SHM_MAIL_ABORTED)
+			q->err = FAIL(UNAVAILABLE, "worker died");
+		else
+			q->err = (struct err){ reply->err < ERR_KIND_COUNT ?
+			    (uint16_t)reply->err : ERR_INTERNAL, 0,
+			    "worker's reply" };
+		break;
+	}
+	MUST(pthread_cond_broadcast(&a->cond) == 0);
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+}

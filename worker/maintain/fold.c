@@ -1,0 +1,207 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/fault.h"
+#include "common/log.h"
+#include "shm/metric.h"
+#include "shm/view.h"
+#include "worker/maintain/fold_parts.h"
+#include "worker/store/reload.h"
+
+static void
+time_phase(enum metric_fold_phase phase, uint64_t began_ns, struct err e)
+{
+	if (err_is(e))
+		shm_metric_add(METRIC_rollout_wal_merge_errors_total, phase, 1);
+	else
+		shm_metric_observe(METRIC_rollout_wal_merge_duration_seconds,
+		    phase, clock_mono_ns() - began_ns);
+}
+
+static uint64_t
+bytes_of(const struct source *s)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->fragment->file_count; i++)
+		bytes += s->fragment->files[i]->map.len;
+	return bytes;
+}
+
+/* Oldest first, within the caps, always one. */
+static struct err
+open_generations(struct fold *f, uint64_t folded, bool *more)
+{
+	const struct config *c = f->aged->env->config;
+	uint32_t i;
+
+	f->sources = arena_calloc(&f->arena,
+	    MAX(f->manifest.generation_count, 1u), sizeof(*f->sources));
+	if (f->sources == NULL)
+		return FAIL(NO_MEMORY, "open generations");
+	*more = false;
+	f->up_to = 0;
+	for (i = 0; i < f->manifest.generation_count; i++) {
+		const struct shard_generation *g = &f->manifest.generations[i];
+		struct source *s;
+		struct err e;
+
+		if (g->number <= folded) {
+			f->up_to = MAX(f->up_to, g->number);
+			continue;
+		}
+		if ((c->rollout_merge_max_generations != 0 &&
+		    f->source_count == c->rollout_merge_max_generations) ||
+		    (c->rollout_merge_max_bytes != 0 && f->source_count > 0 &&
+		    f->bytes >= c->rollout_merge_max_bytes)) {
+			*more = true;
+			break;
+		}
+		e = source_open_generation(f->aged->dir, f->aged->shape,
+		    &f->uuid, g, &s);
+		if (err_is(e))
+			return e;
+		f->sources[f->source_count++] = s;
+		f->bytes += bytes_of(s);
+		f->up_to = g->number;
+		f->max_sequence = MAX(f->max_sequence, reload_sequence(
+		    s->fragment->table, SLICE(META_MAX_SEQ)));
+	}
+	return OK;
+}
+
+struct drain {
+	uint64_t up_to;
+	uint32_t drained;
+};
+
+/* Relative: what was sealed meanwhile stays. */
+static struct err
+drop_folded(struct shard_manifest *m, struct arena *arena, bool *stands,
+    void *ctx)
+{
+	struct drain *d = ctx;
+	struct shard_generation *kept;
+	uint32_t i, n = 0;
+
+	kept = arena_calloc(arena, MAX(m->generation_count, 1u),
+	    sizeof(*kept));
+	if (kept == NULL)
+		return FAIL(NO_MEMORY, "drain a shard");
+	for (i = 0; i < m->generation_count; i++) {
+		if (m->generations[i].number > d->up_to)
+			kept[n++] = m->generations[i];
+	}
+	d->drained = m->generation_count - n;
+	*stands = d->drained == 0;
+	m->generations = kept;
+	m->generation_count = n;
+	return OK;
+}
+
+static struct err
+drain(struct fold *f, uint32_t *drained)
+{
+	struct shm_shard_state *state =
+	    shm_store_shard(f->aged->ref, f->shard);
+	struct drain d = { .up_to = f->up_to };
+	struct shm_view_mark mark = { .shard = f->shard };
+	struct shard_manifest after;
+	uint64_t bytes;
+	struct err e;
+
+	shm_store_guard_phase(f->aged->ref, TICK_DRAIN);
+	e = FAULT(fold_drain);
+	if (!err_is(e))
+		e = shard_manifest_change(f->aged->dir, &f->uuid, drop_folded,
+		    &d, &f->arena, &after);
+	if (err_is(e))
+		return e;
+	*drained = d.drained;
+	FAULT_HERE(fold_publish);
+	bytes = shm_shard_marks(state).pending_bytes;
+	mark.marks.version = after.version;
+	mark.marks.epoch = after.epoch;
+	mark.marks.replay_after = after.replay_after;
+	mark.marks.pending_generations = after.generation_count;
+	mark.marks.pending_bytes = after.generation_count == 0 ||
+	    bytes < f->bytes ? 0 : bytes - f->bytes;
+	return shm_view_raise(f->aged->ref, f->committed.version, &mark, 1,
+	    NULL);
+}
+
+static struct err
+prepare_and_commit(struct fold *f)
+{
+	uint64_t began = clock_mono_ns();
+	struct err e;
+
+	shm_store_guard_phase(f->aged->ref, TICK_PREPARE);
+	e = fold_prepare(f);
+	time_phase(METRIC_FOLD_PHASE_READ, began, e);
+	if (!err_is(e))
+		e = aged_check(f->aged);
+	if (err_is(e))
+		return e;
+	shm_store_guard_phase(f->aged->ref, TICK_BASE_COMMIT);
+	began = clock_mono_ns();
+	e = fold_commit(f);
+	time_phase(METRIC_FOLD_PHASE_APPEND, began, e);
+	return e;
+}
+
+static struct err
+fold(struct fold *f, struct fold_result *result)
+{
+	struct table *newest;
+	uint64_t began;
+	struct err e;
+
+	e = shard_manifest_load(f->aged->dir, &f->uuid, &f->arena,
+	    &f->manifest);
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;		/* never written to */
+	if (err_is(e) || f->manifest.generation_count == 0)
+		return e;
+	e = table_load(f->aged->dir, &f->arena, &newest);
+	if (err_is(e))
+		return e;
+	f->committed.version = newest->version;
+	e = table_writable(newest);
+	if (!err_is(e))
+		e = open_generations(f, table_progress_of(newest, &f->uuid),
+		    &result->more);
+	table_free(newest);
+	if (!err_is(e) && f->source_count > 0)
+		e = prepare_and_commit(f);
+	if (err_is(e))
+		return e;
+	result->rows = f->fragment.row_count;
+	began = clock_mono_ns();
+	e = drain(f, &result->reclaimed);
+	time_phase(METRIC_FOLD_PHASE_DRAIN, began, e);
+	return e;
+}
+
+struct err
+fold_shard(struct aged_store *aged, uint32_t shard,
+    struct fold_result *result)
+{
+	struct fold f = { .aged = aged, .shard = shard,
+	    .uuid = shm_store_shard_uuid(aged->ref, shard) };
+	struct err e;
+	uint32_t i;
+
+	*result = (struct fold_result){ 0 };
+	arena_init(&f.arena, FOLD_ARENA_MAX);
+	e = aged_keep(aged, fold(&f, result));
+	for (i = 0; i < f.source_count; i++)
+		source_drop(f.sources[i]);
+	source_drop(f.added);
+	base_drop(f.base);
+	arena_free(&f.arena);
+	return e;
+}

@@ -1,0 +1,45 @@
+#ifndef MEMWALD_MAINTAIN_FOLD_PARTS_H
+#define MEMWALD_MAINTAIN_FOLD_PARTS_H
+
+/*
+ * fold_parts - one pass of a fold between its files: fold.c chooses, drains
+ * and publishes, fold_prepare.c writes the new fragment, fold_commit.c makes
+ * the version of the base table.
+ *
+ * Lifetime:	one pass, one thread.
+ */
+
+#include "worker/lance/commit.h"
+#include "worker/lance/shard_manifest.h"
+#include "worker/maintain/fold.h"
+#include "worker/store/snapshot.h"
+
+#define FOLD_ARENA_MAX	(256u << 20)
+
+struct fold {
+	struct aged_store *aged;
+	uint32_t shard;
+	struct uuid uuid;
+	struct arena arena;
+	struct shard_manifest manifest;	/* what the pass started from */
+	uint64_t up_to;			/* number of the last generation folded */
+	uint64_t max_sequence;
+	uint64_t bytes;			/* of the generations, as stored */
+
+	uint32_t source_count;
+	struct source **sources;	/* the generations, oldest first */
+
+	/* The new fragment; row_count 0: there is none. */
+	char file[96];			/* its name below data/ */
+	struct table_fragment fragment;
+	struct table_file data;
+	struct source *added;
+
+	struct base *base;		/* the version that was looked at last */
+	struct commit_result committed;
+};
+
+struct err fold_prepare(struct fold *) MUST_CHECK;
+struct err fold_commit(struct fold *) MUST_CHECK;
+
+#endif

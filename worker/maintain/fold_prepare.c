@@ -1,0 +1,199 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/fault.h"
+#include "common/log.h"
+#include "shm/metric.h"
+#include "worker/arrow/column.h"
+#include "worker/lance/key_index.h"
+#include "worker/lance/page_write.h"
+#include "worker/maintain/fold_parts.h"
+#include "worker/object/map.h"
+#include "worker/store/merge_sources.h"
+
+/* Rows that are gathered before they are written: enough for whole pages. */
+#define CHUNK_BYTES	(8u << 20)
+#define CHUNK_ROWS	8192u
+#define KEYS_MAX	(2048ull << 20)
+
+struct preparing {
+	struct fold *fold;
+	struct merge *merge;
+	struct builder rows;
+	bool ended;
+};
+
+static bool
+copy_row(struct builder *to, const struct batch *from, uint64_t at)
+{
+	uint32_t c;
+
+	for (c = 0; c < from->schema->field_count; c++) {
+		if (!column_copy(&to->columns[c], &from->columns[c], at))
+			return false;
+	}
+	builder_end_row(to);
+	return true;
+}
+
+/* A marked read: only mapped files, arenas and the builder's buffers. */
+static struct err
+gather_guarded(void *ctx)
+{
+	struct preparing *p = ctx;
+
+	while (p->rows.row_count < CHUNK_ROWS &&
+	    builder_bytes(&p->rows) < CHUNK_BYTES) {
+		const struct batch *batch;
+		struct merge_row row;
+		bool found;
+		uint64_t at;
+		struct err e;
+
+		e = merge_next(p->merge, &row, &found);
+		if (!err_is(e) && found)
+			e = merge_read(p->merge, &row, &batch, &at);
+		if (err_is(e))
+			return e;
+		if (!found) {
+			p->ended = true;
+			return OK;
+		}
+		if (!copy_row(&p->rows, batch, at))
+			return FAIL(NO_MEMORY, "gather rows of a fold");
+	}
+	return OK;
+}
+
+static struct err
+write_rows(struct preparing *p, struct page_writer *writer,
+    struct key_build *keys)
+{
+	struct fold *f = p->fold;
+	struct err e = OK;
+
+	while (!err_is(e) && !p->ended) {
+		struct batch batch;
+
+		e = object_map_guarded(gather_guarded, p);
+		if (err_is(e))
+			break;
+		batch = builder_batch(&p->rows);
+		if (batch.row_count > 0) {
+			e = page_write_batch(writer, &batch);
+			if (!err_is(e))
+				e = key_build_add(keys, &batch.columns[
+				    f->aged->shape->key]);
+		}
+		builder_clear(&p->rows, 2 * CHUNK_BYTES);
+		if (!err_is(e))
+			e = FAULT(fold_prepare);
+		if (!err_is(e))
+			e = aged_check(f->aged);
+	}
+	return e;
+}
+
+/* The key index stands beside the data file before any version names that, so
+ * that readers find it; without it they would build their own. */
+static struct err
+write_index(struct fold *f, struct key_build *keys)
+{
+	struct key_index_paths paths;
+	struct key_index *index;
+	struct err e = key_build_end(keys, &index);
+
+	if (err_is(e))
+		return e;
+	key_index_paths_fragment(&paths, f->file);
+	e = key_index_write(index, f->aged->dir, &paths,
+	    &f->aged->env->pace);
+	key_index_close(index);
+	return e;
+}
+
+static struct err
+describe(struct fold *f, const struct page_written *written)
+{
+	const struct arrow_schema *schema = &f->aged->shape->schema;
+	uint32_t columns = page_write_column_count(schema), i;
+	int32_t *ids = arena_calloc(&f->arena, columns, sizeof(*ids));
+	int32_t *numbers = arena_calloc(&f->arena, columns, sizeof(*numbers));
+
+	if (ids == NULL || numbers == NULL)
+		return FAIL(NO_MEMORY, "describe a fragment");
+	page_write_field_ids(schema, ids);
+	for (i = 0; i < columns; i++)
+		numbers[i] = (int32_t)i;
+	f->data = (struct table_file){
+		.path = slice_of(f->file), .field_count = columns,
+		.fields = ids, .columns = numbers,
+		.size_bytes = written->size_bytes,
+	};
+	f->fragment = (struct table_fragment){
+		.row_count = written->row_count,
+		.file_count = 1, .files = &f->data,
+	};
+	shm_metric_add(METRIC_memwald_maintain_written_bytes_total, 0,
+	    written->size_bytes);
+	return source_open_fragment(f->aged->dir, f->aged->shape,
+	    &f->fragment, &f->added);
+}
+
+static struct err
+write_fragment(struct fold *f, struct preparing *p)
+{
+	char path[sizeof(f->file) + 8], text[UUID_TEXT_LEN + 1];
+	struct uuid random = uuid_random();
+	struct page_writer *writer = NULL;
+	struct key_build *keys = NULL;
+	struct page_written written;
+	struct err e;
+
+	uuid_to_text(&random, text);
+	snprintf(f->file, sizeof(f->file), "%s-%s.lance", f->aged->env->tag,
+	    text);
+	snprintf(path, sizeof(path), "data/%s", f->file);
+	e = FAULT(fold_write);
+	if (!err_is(e))
+		e = page_write_open(f->aged->dir, path,
+		    &f->aged->shape->schema, &f->aged->env->pace, &writer);
+	if (!err_is(e))
+		e = key_build_start(KEYS_MAX, &keys);
+	if (!err_is(e))
+		e = write_rows(p, writer, keys);
+	if (err_is(e) || page_write_rows(writer) == 0) {
+		page_write_abort(writer);
+		key_build_abort(keys);
+		return e;		/* or nothing but masked rows */
+	}
+	e = page_write_finish(writer, &written);
+	if (err_is(e))
+		key_build_abort(keys);
+	else
+		e = write_index(f, keys);
+	return err_is(e) ? e : describe(f, &written);
+}
+
+struct err
+fold_prepare(struct fold *f)
+{
+	struct preparing p = { .fold = f };
+	struct err e;
+	uint32_t i;
+
+	e = merge_new(f->aged->shape, f->source_count, &p.merge);
+	if (err_is(e))
+		return e;
+	for (i = 0; i < f->source_count; i++)
+		merge_add_source(p.merge, f->sources[i]);
+	e = builder_init(&p.rows, &f->aged->shape->schema, SIZE_MAX);
+	if (!err_is(e)) {
+		e = write_fragment(f, &p);
+		builder_free(&p.rows);
+	}
+	merge_free(p.merge);
+	return e;
+}

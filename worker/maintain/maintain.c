@@ -1,0 +1,32 @@
+#include "common/base.h"
+
+#include "common/clock.h"
+#include "shm/store_table.h"
+#include "worker/maintain/maintain.h"
+
+struct err
+aged_check(const struct aged_store *a)
+{
+	struct shm_slot *slot = shm_store_slot(a->ref);
+
+	if (slot == NULL || (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
+		return FAIL(NOT_FOUND, "store was deleted");
+	if (atomic_load_explicit(&slot->pinned_version,
+	    memory_order_acquire) != 0)
+		return FAIL(NOT_FOUND, "store is pinned to a version");
+	if (clock_mono_ns() > a->deadline_ns)
+		return FAIL(TIMED_OUT, "time limit of a tick");
+	return OK;
+}
+
+struct err
+aged_keep(struct aged_store *a, struct err e)
+{
+	char *copy;
+
+	if (!err_is(e))
+		return e;
+	copy = arena_copy(&a->errors, slice_of(e.what));
+	e.what = copy == NULL ? "no memory for the reason" : copy;
+	return e;
+}

@@ -1,0 +1,44 @@
+#ifndef MEMWALD_MAINTAIN_MAINTAIN_H
+#define MEMWALD_MAINTAIN_MAINTAIN_H
+
+/*
+ * maintain - what all work that ages stores shares, and one store at work.
+ *
+ * Lifetime:	the environment lives as long as the maintainer; work on a
+ *		store is made for one tick, on one thread.
+ * Locking:	the environment is constant but for its pace and its calls.
+ */
+
+#include "common/config.h"
+#include "shm/store_table.h"
+#include "worker/maintain/ask.h"
+#include "worker/object/object.h"
+#include "worker/object/pace.h"
+#include "worker/store/kind.h"
+
+struct maintain_env {
+	const struct config *config;
+	struct object_dir *root;
+	struct object_pace pace;
+	struct ask asks;		/* commands to workers, awaited */
+	char tag[9];			/* names this instance's data files */
+};
+
+struct aged_store {		/* one store, while it is being aged */
+	struct maintain_env *env;
+	const struct kind *kind;
+	const struct store_shape *shape;
+	struct shm_ref ref;
+	struct object_dir *dir;
+	char name[SHM_STORE_NAME_MAX + 1];
+	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps */
+	struct arena errors;		/* texts of errors that outlive a step */
+};
+
+/* NOT_FOUND: deleted, pinned or evicted meanwhile: leave it alone.
+ * TIMED_OUT: the time limit. OK: go on. Asked between steps. */
+struct err aged_check(const struct aged_store *) MUST_CHECK;
+/* The error with its text where it lives as long as the work. */
+struct err aged_keep(struct aged_store *, struct err) MUST_CHECK;
+
+#endif

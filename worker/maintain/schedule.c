@@ -1,0 +1,434 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/timer.h"
+#include "shm/metric.h"
+#include "shm/ordinal_table.h"
+#include "worker/maintain/schedule.h"
+#include "worker/maintain/tick.h"
+#include "worker/maintain/walk.h"
+#include "worker/store/remove.h"
+
+#define SPAN_MIN_NS	(30 * NS_PER_SEC)
+#define IDLE_TIMES	8u	/* the rate while no worker commits */
+#define ASKERS_MAX	4096u	/* of one store and run; more: BUSY */
+
+struct askers {			/* commands that wait for a run's outcome */
+	struct shm_command *commands;
+	uint32_t count, room;
+};
+
+struct job {			/* one store that is, or will be, aged */
+	struct list link;		/* jobs */
+	struct list queue_link;		/* queue; empty: running */
+	struct shm_ref ref;
+	uint32_t want, next_want;	/* of the run, and of the one after it */
+	bool running;
+	struct askers askers, next_askers;
+	struct op op;
+	struct tick_result result;
+};
+
+static struct {
+	const struct config *config;
+	struct loop *loop;
+	struct pool *pool;
+	struct maintain_env env;
+	struct timer ticker;
+	uint64_t ticks, forced_every;
+	uint64_t span_ns;
+	struct list jobs, queue;
+	uint32_t running;
+	bool draining;
+	struct op trash_op;
+	bool trash_runs;
+	struct timer pace_timer;
+	uint64_t commits;		/* when the pace was set last */
+	uint32_t backlog;		/* the largest that the last ticks saw */
+} sched;
+
+static void run_queue(void);
+
+static struct job *
+find_job(struct shm_ref ref)
+{
+	struct list *l;
+
+	LIST_FOREACH(l, &sched.jobs) {
+		struct job *j = CONTAINER_OF(l, struct job, link);
+
+		if (shm_ref_eq(j->ref, ref))
+			return j;
+	}
+	return NULL;
+}
+
+static struct job *
+new_job(struct shm_ref ref)
+{
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return NULL;
+	j->ref = ref;
+	list_init(&j->queue_link);
+	list_append(&sched.jobs, &j->link);
+	return j;
+}
+
+static bool
+add_asker(struct askers *a, const struct shm_command *command)
+{
+	if (a->count == a->room) {
+		uint32_t room = MAX(a->room * 2, 8u);
+		struct shm_command *more;
+
+		if (a->room >= ASKERS_MAX)
+			return false;
+		more = realloc(a->commands, room * sizeof(*more));
+		if (more == NULL)
+			return false;
+		a->commands = more;
+		a->room = room;
+	}
+	a->commands[a->count++] = *command;
+	return true;
+}
+
+/* A run of the store that begins from now on; asker may be NULL. */
+static void
+request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
+{
+	struct job *j = sched.draining ? NULL : find_job(ref);
+
+	if (j == NULL && !sched.draining)
+		j = new_job(ref);
+	if (j == NULL || (asker != NULL &&
+	    !add_asker(&j->next_askers, asker))) {
+		if (asker != NULL)
+			shm_mailbox_reply(asker, FAIL(BUSY,
+			    "maintainer has too much to do"), 0);
+		return;
+	}
+	j->next_want |= want;
+	if (!j->running && list_empty(&j->queue_link))
+		list_append(&sched.queue, &j->queue_link);
+	run_queue();
+}
+
+/* What a command asked for came to. */
+static struct err
+outcome(const struct job *j, const struct shm_command *c)
+{
+	const struct tick_result *r = &j->result;
+
+	switch (c->kind) {
+	case SHM_MAIL_DELETE:
+		return r->delete_err;
+	case SHM_MAIL_FOLD:
+		return err_is(r->seal_err) ? r->seal_err : r->fold_err;
+	default:
+		return r->seal_err;
+	}
+}
+
+static void
+answer_askers(struct job *j)
+{
+	uint32_t i;
+
+	for (i = 0; i < j->askers.count; i++)
+		shm_mailbox_reply(&j->askers.commands[i],
+		    outcome(j, &j->askers.commands[i]), j->result.reclaimed);
+	j->askers.count = 0;
+}
+
+static void
+job_done(struct op *op, int32_t res)
+{
+	struct job *j = CONTAINER_OF(op, struct job, op);
+
+	(void)res;
+	sched.running--;
+	j->running = false;
+	answer_askers(j);
+	sched.backlog = MAX(sched.backlog, j->result.pending);
+	/* At once, not at the next tick, unless the fold just failed. */
+	if (j->result.over_threshold && !err_is(j->result.fold_err) &&
+	    !sched.draining)
+		j->next_want |= WANT_FOLD;
+	if (j->next_want != 0) {
+		list_append(&sched.queue, &j->queue_link);
+	} else {
+		list_remove(&j->link);
+		free(j->askers.commands);
+		free(j->next_askers.commands);
+		free(j);
+	}
+	run_queue();
+}
+
+static int32_t
+job_run(struct op *op)
+{
+	struct job *j = CONTAINER_OF(op, struct job, op);
+
+	tick_store(&sched.env, j->ref, j->want, sched.span_ns, &j->result);
+	return 0;
+}
+
+static void
+start_job(struct job *j)
+{
+	struct askers swap = j->askers;
+
+	j->askers = j->next_askers;
+	j->next_askers = swap;
+	j->want = j->next_want;
+	j->next_want = 0;
+	j->running = true;
+	j->op.done = job_done;
+	sched.running++;
+	/* Bounded by maintain_concurrency, not by the pool's queue. */
+	pool_submit_first(sched.pool, &j->op, job_run);
+}
+
+static void
+run_queue(void)
+{
+	struct list *l;
+
+	while (sched.running < sched.config->maintain_concurrency &&
+	    (l = list_pop(&sched.queue)) != NULL)
+		start_job(CONTAINER_OF(l, struct job, queue_link));
+}
+
+bool
+schedule_command(const struct shm_command *c)
+{
+	switch (c->kind) {
+	case SHM_MAIL_REPLY:
+	case SHM_MAIL_ABORTED:
+		ask_reply(&sched.env.asks, c);
+		return true;
+	case SHM_MAIL_SEAL:
+		request(c->store, WANT_SEAL, c);
+		return true;
+	case SHM_MAIL_FOLD:
+		request(c->store, WANT_SEAL | WANT_FOLD |
+		    (c->args[0] != 0 ? WANT_FORCE : 0), c);
+		return true;
+	case SHM_MAIL_DELETE:
+		request(c->store, WANT_DELETE, c);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- the ticker */
+
+static void
+warn_pending(const struct shm_store_info *info)
+{
+	uint32_t limit = sched.config->rollout_wal_pending_warn_generations;
+
+	if (limit != 0 && info->pending_generations_max >= limit)
+		log_warn("store has many unfolded generations, reads get "
+		    "slower: check that folds succeed store=%s kind=%s "
+		    "generations=%u bytes=%llu", info->name,
+		    store_kind_name(info->kind), info->pending_generations,
+		    (unsigned long long)info->pending_bytes);
+}
+
+static void
+tick_all(bool forced)
+{
+	struct shm_store_info info;
+	struct shm_ref ref;
+	uint32_t index = 0;
+
+	while (shm_store_next(&index, &ref)) {
+		struct shm_slot *slot = shm_store_slot(ref);
+
+		/* One load for a store at rest. */
+		if (slot == NULL || (!forced && atomic_load_explicit(
+		    &slot->dirty, memory_order_relaxed) == 0))
+			continue;
+		if (!shm_store_peek(ref, &info) ||
+		    kind_get(info.kind) == NULL ||
+		    (info.flags & SHM_FLAG_DELETED) != 0)
+			continue;
+		warn_pending(&info);
+		if (info.dirty || info.tail_shards > 0 ||
+		    info.pending_generations > 0)
+			request(ref, WANT_SEAL | WANT_FOLD |
+			    (forced ? WANT_FORCE : 0), NULL);
+	}
+}
+
+static int32_t
+trash_run(struct op *op)
+{
+	uint32_t removed;
+	struct err e;
+
+	(void)op;
+	e = remove_trash(sched.env.root,
+	    sched.config->grace_secs * US_PER_SEC, &removed);
+	if (err_is(e))
+		log_err(LOG_WARN, e, "files of deleted stores not removed, "
+		    "the next forced tick tries again");
+	else if (removed > 0)
+		log_info("files of deleted stores removed stores=%u", removed);
+	return 0;
+}
+
+static void
+trash_done(struct op *op, int32_t res)
+{
+	(void)op;
+	(void)res;
+	sched.trash_runs = false;
+}
+
+static void
+clean_trash(void)
+{
+	sched.trash_op.done = trash_done;
+	if (!sched.trash_runs)
+		sched.trash_runs = pool_submit(sched.pool, &sched.trash_op,
+		    trash_run);
+}
+
+static uint64_t
+interval_ns(void)
+{
+	return sched.config->rollout_flush_interval_secs * NS_PER_SEC;
+}
+
+static void
+tick(struct timer *t)
+{
+	uint64_t now = clock_mono_ns();
+	uint64_t next = t->deadline_ns + interval_ns();
+	bool forced;
+
+	forced = sched.forced_every != 0 &&
+	    ++sched.ticks % sched.forced_every == 0;
+	tick_all(forced);
+	if (forced)
+		clean_trash();
+	/* Late ones are skipped, not caught up. */
+	while (next <= now) {
+		shm_metric_add(METRIC_memwald_ticks_missed_total,
+		    STORE_ROLLOUT, 1);
+		next += interval_ns();
+	}
+	if (!sched.draining)
+		timer_set(loop_timers(sched.loop), t, next);
+}
+
+/* Faster while nobody commits, and as the backlog grows: each row is written
+ * twice, so folds must not fall behind for good (design 2). */
+static void
+set_pace(struct timer *t)
+{
+	uint64_t commits = shm_metric_sum(METRIC_memwald_wal_commits_total, 0);
+	uint32_t times = 1 + sched.backlog / 64;
+
+	if (commits == sched.commits)
+		times = MAX(times, IDLE_TIMES);
+	sched.commits = commits;
+	sched.backlog = 0;
+	object_pace_set_times(&sched.env.pace, times);
+	if (!sched.draining)
+		timer_set(loop_timers(sched.loop), t,
+		    clock_mono_ns() + NS_PER_SEC);
+}
+
+static void
+start_ticker(void)
+{
+	uint64_t flush = sched.config->rollout_flush_interval_secs;
+	uint64_t cleanup = sched.config->rollout_cleanup_interval_secs;
+
+	sched.span_ns = MAX(5 * flush * NS_PER_SEC, SPAN_MIN_NS);
+	if (flush == 0) {
+		log_warn("flush interval is 0: no ticker, nothing is sealed or "
+		    "folded unless a request asks for it");
+		return;
+	}
+	if (cleanup == 0)
+		log_warn("cleanup interval is 0: no forced folds, shards below "
+		    "the count trigger stay unfolded");
+	else
+		sched.forced_every = MAX((cleanup + flush - 1) / flush, 1ull);
+	timer_init(&sched.ticker, tick);
+	timer_set(loop_timers(sched.loop), &sched.ticker,
+	    clock_mono_ns() + interval_ns());
+}
+
+static void
+found(struct shm_ref ref)
+{
+	request(ref, WANT_SEAL | WANT_FOLD | WANT_FORCE, NULL);
+}
+
+struct err
+schedule_start(const struct config *config, struct loop *loop,
+    struct pool *pool, struct object_dir *root)
+{
+	struct uuid shard = shm_ordinal_shard(0);
+	char text[UUID_TEXT_LEN + 1];
+
+	sched.config = config;
+	sched.loop = loop;
+	sched.pool = pool;
+	sched.env.config = config;
+	sched.env.root = root;
+	object_pace_init(&sched.env.pace, config->maintain_write_rate);
+	ask_init(&sched.env.asks);
+	uuid_to_text(&shard, text);
+	memcpy(sched.env.tag, text, sizeof(sched.env.tag) - 1);
+	list_init(&sched.jobs);
+	list_init(&sched.queue);
+	timer_init(&sched.pace_timer, set_pace);
+	set_pace(&sched.pace_timer);
+	start_ticker();
+	walk_start(pool, root, found);
+	return OK;
+}
+
+void
+schedule_drain(void)
+{
+	struct list *l;
+
+	sched.draining = true;
+	timer_cancel(loop_timers(sched.loop), &sched.pace_timer);
+	timer_cancel(loop_timers(sched.loop), &sched.ticker);
+	walk_stop();
+	/* Who still waits is told; the tails stay in the WAL. */
+	LIST_FOREACH(l, &sched.jobs) {
+		struct job *j = CONTAINER_OF(l, struct job, link);
+		uint32_t i;
+
+		j->next_want = 0;
+		for (i = 0; i < j->next_askers.count; i++)
+			shm_mailbox_reply(&j->next_askers.commands[i],
+			    FAIL(UNAVAILABLE, "server is draining"), 0);
+		j->next_askers.count = 0;
+	}
+	list_init(&sched.queue);
+}
+
+bool
+schedule_idle(void)
+{
+	return sched.running == 0 && !sched.trash_runs && walk_idle();
+}

@@ -1,0 +1,374 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "shm/metric.h"
+#include "shm/ordinal_table.h"
+#include "shm/process.h"
+#include "worker/maintain/fold.h"
+#include "worker/maintain/seal.h"
+#include "worker/maintain/tick.h"
+#include "worker/store/registry.h"
+#include "worker/store/remove.h"
+
+#define ROTATE_SPAN_NS	(5 * NS_PER_SEC)
+#define FORGET_SPAN_NS	(2 * NS_PER_SEC)
+/* A fold that sees the mark of a deletion gives its guard back between two
+ * steps; this long we wait for it. */
+#define DELETE_WAIT_NS	(20 * NS_PER_SEC)
+#define DELETE_POLL_NS	(20 * NS_PER_MS)
+
+/* Whether this host writes the ordinal: its worker lives. */
+static bool
+is_ours(uint32_t ordinal, uint16_t *owner)
+{
+	struct shm_ordinal o;
+
+	if (err_is(shm_ordinal_get(ordinal, &o)) || o.owner == SHM_NOBODY)
+		return false;
+	*owner = o.owner;
+	return atomic_load_explicit(&shm_process_get(o.owner)->pid,
+	    memory_order_relaxed) != 0;
+}
+
+/* Commits behind replay_after that no closed entry holds yet. */
+static bool
+wants_rotation(const struct shm_shard_state *state)
+{
+	struct shm_point commit = shm_shard_commit(state);
+	struct shm_point closed = shm_shard_closed(state);
+
+	if (commit.position <= shm_shard_marks(state).replay_after)
+		return false;
+	return !shm_shard_claimed(state).live ||
+	    shm_point_before(closed, commit);
+}
+
+static struct err
+rotate(struct aged_store *a, uint32_t ordinal)
+{
+	struct shm_command command = { .kind = SHM_MAIL_ROTATE,
+	    .store = a->ref, .shard = shm_ordinal_shard(ordinal) };
+	uint16_t owner;
+
+	if (!wants_rotation(shm_store_shard(a->ref, ordinal)) ||
+	    !is_ours(ordinal, &owner))
+		return OK;
+	return ask_worker(&a->env->asks, owner, &command, ROTATE_SPAN_NS);
+}
+
+static struct err
+seal_ordinal(struct aged_store *a, uint32_t ordinal,
+    struct tick_result *result)
+{
+	struct seal_result sealed;
+	struct err e = rotate(a, ordinal);
+
+	if (err_is(e))
+		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
+		    "before is sealed store=%s ordinal=%u", a->name, ordinal);
+	do {
+		struct err seal_err = seal_shard(a, ordinal, &sealed);
+
+		if (err_is(seal_err))
+			return seal_err;
+		result->sealed += sealed.generations;
+	} while (sealed.more);
+	return e;
+}
+
+static void
+count_seal(const struct aged_store *a, struct err e)
+{
+	enum metric_seal_result r = !err_is(e) ? METRIC_SEAL_RESULT_OK :
+	    e.kind == ERR_TIMED_OUT ? METRIC_SEAL_RESULT_TIMEOUT :
+	    METRIC_SEAL_RESULT_FAILED;
+
+	shm_metric_add(METRIC_rollout_wal_flush_total,
+	    SHM_LABEL2(KIND, r, a->kind->id), 1);
+}
+
+static void
+note_error(struct aged_store *a, struct err e, enum tick_phase phase)
+{
+	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
+	bool timeout = e.kind == ERR_TIMED_OUT;
+
+	atomic_fetch_add_explicit(timeout ? &t->timeouts :
+	    phase == TICK_SEAL ? &t->seal_errors : &t->fold_errors, 1,
+	    memory_order_relaxed);
+	atomic_store_explicit(&t->last_err_kind, e.kind, memory_order_relaxed);
+	atomic_store_explicit(&t->last_err_phase, phase, memory_order_relaxed);
+	if (timeout)
+		shm_metric_add(METRIC_memwald_tick_timeouts_total, phase, 1);
+	log_err(LOG_WARN, e, "tick failed, the next one tries again store=%s "
+	    "phase=%s", a->name, tick_phase_name(phase));
+}
+
+static void
+seal_all(struct aged_store *a, struct tick_result *result)
+{
+	uint32_t k;
+
+	for (k = 0; k < shm_workers_max(); k++) {
+		struct err e;
+
+		if (err_is(aged_check(a)))
+			return;
+		if (shm_shard_commit(shm_store_shard(a->ref, k)).position == 0)
+			continue;
+		e = seal_ordinal(a, k, result);
+		if (err_is(e)) {
+			result->seal_err = e;
+			note_error(a, e, TICK_SEAL);
+		}
+		count_seal(a, e);
+	}
+}
+
+static uint32_t
+pending_of(const struct aged_store *a, uint32_t ordinal)
+{
+	return shm_shard_marks(shm_store_shard(a->ref, ordinal)).
+	    pending_generations;
+}
+
+/* The backlog that it saw, pass by pass; what is sealed meanwhile waits for
+ * the next tick. */
+static struct err
+fold_ordinal(struct aged_store *a, uint32_t ordinal, uint32_t threshold,
+    struct tick_result *result)
+{
+	uint32_t seen = pending_of(a, ordinal), done = 0;
+	struct fold_result folded;
+	struct err e;
+
+	if (seen < threshold)
+		return OK;
+	do {
+		e = fold_shard(a, ordinal, &folded);
+		result->reclaimed += folded.reclaimed;
+		done += folded.reclaimed;
+	} while (!err_is(e) && folded.more && done < seen);
+	return e;
+}
+
+static void
+count_fold(const struct aged_store *a, struct err e, uint32_t reclaimed)
+{
+	enum metric_fold_result r = e.kind == ERR_TIMED_OUT ?
+	    METRIC_FOLD_RESULT_TIMEOUT : err_is(e) ? METRIC_FOLD_RESULT_FAILED :
+	    reclaimed > 0 ? METRIC_FOLD_RESULT_MERGED : METRIC_FOLD_RESULT_NOOP;
+
+	shm_metric_add(METRIC_rollout_wal_cleanup_total,
+	    SHM_LABEL2(KIND_OR_ROUTE, r, a->kind->id), 1);
+	shm_metric_add(METRIC_rollout_wal_generations_reclaimed_total,
+	    a->kind->id, reclaimed);
+}
+
+static void
+fold_all(struct aged_store *a, uint32_t threshold, struct tick_result *result)
+{
+	uint64_t began = clock_mono_ns(), token;
+	uint32_t k;
+
+	token = shm_store_guard_try(a->ref, a->deadline_ns);
+	if (token == 0) {
+		atomic_fetch_add_explicit(
+		    &shm_store_slot(a->ref)->tick.busy_skips, 1,
+		    memory_order_relaxed);
+		result->fold_err = FAIL(BUSY, "store is being folded");
+		return;
+	}
+	for (k = 0; k < shm_workers_max(); k++) {
+		struct err e;
+
+		if (err_is(aged_check(a)))
+			break;
+		e = fold_ordinal(a, k, threshold, result);
+		if (err_is(e)) {
+			result->fold_err = e;
+			note_error(a, e, TICK_PREPARE);
+		}
+	}
+	count_fold(a, result->fold_err, result->reclaimed);
+	shm_store_guard_release(a->ref, token);
+	shm_metric_observe(METRIC_memwald_guard_hold_seconds, 0,
+	    clock_mono_ns() - began);
+}
+
+static void
+sum_up(struct aged_store *a, struct tick_result *result)
+{
+	uint32_t count = a->env->config->rollout_merge_after_generations, k;
+
+	for (k = 0; k < shm_workers_max(); k++) {
+		uint32_t pending = pending_of(a, k);
+
+		result->pending += pending;
+		if (count != 0 && pending >= count)
+			result->over_threshold = true;
+	}
+	/* A clean tick leaves a clean mark; what it could not do is seen by
+	 * the next one. */
+	if (err_is(result->seal_err) || err_is(result->fold_err) ||
+	    result->over_threshold)
+		shm_store_touch(a->ref);
+}
+
+static void
+age(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	uint32_t threshold = (want & WANT_FORCE) != 0 ? 1 :
+	    a->env->config->rollout_merge_after_generations;
+
+	(void)shm_store_untouch(a->ref);
+	if ((want & WANT_SEAL) != 0)
+		seal_all(a, result);
+	if ((want & WANT_FOLD) != 0 && threshold != 0)
+		fold_all(a, threshold, result);
+	sum_up(a, result);
+}
+
+static void
+nap(uint64_t ns)
+{
+	struct timespec span = { 0, (long)ns };
+
+	nanosleep(&span, NULL);
+}
+
+/* Workers drop their handles, so that the slot can be used again. */
+static void
+forget_everywhere(struct aged_store *a)
+{
+	uint16_t slot;
+
+	for (slot = SHM_WORKER(0); slot < shm_process_count(); slot++) {
+		struct shm_command command = { .kind = SHM_MAIL_FORGET,
+		    .store = a->ref };
+		struct err e;
+
+		if (atomic_load_explicit(&shm_process_get(slot)->pid,
+		    memory_order_relaxed) == 0)
+			continue;
+		e = ask_worker(&a->env->asks, slot, &command, FORGET_SPAN_NS);
+		if (err_is(e))
+			log_err(LOG_WARN, e, "worker keeps a deleted store "
+			    "for now store=%s worker=%u", a->name,
+			    slot - SHM_WORKER(0));
+	}
+}
+
+static struct err
+take_away(struct aged_store *a)
+{
+	struct shm_slot *slot = shm_store_slot(a->ref);
+	uint64_t until = clock_mono_ns() + DELETE_WAIT_NS, token;
+	struct err e;
+
+	while ((token = shm_store_guard_try(a->ref, until)) == 0) {
+		if (clock_mono_ns() > until)
+			return FAIL(BUSY, "store is being folded");
+		nap(DELETE_POLL_NS);
+	}
+	shm_store_guard_phase(a->ref, TICK_REMOVE);
+	e = remove_store(a->env->root, a->kind, a->name, &slot->store);
+	shm_store_guard_release(a->ref, token);
+	return e;
+}
+
+static void
+delete(struct aged_store *a, struct tick_result *result)
+{
+	result->delete_err = aged_keep(a, take_away(a));
+	if (err_is(result->delete_err)) {
+		log_err(LOG_ERROR, result->delete_err, "store not deleted, "
+		    "delete it again store=%s", a->name);
+		return;
+	}
+	forget_everywhere(a);
+}
+
+static struct err
+open_store(struct aged_store *a)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct err e;
+
+	registry_directory(a->kind, a->name, directory);
+	e = object_dir_open(a->env->root, directory, false, &a->dir);
+	/* The mark comes before the rename: without it the name still was
+	 * ours when we opened it. */
+	return err_is(e) ? e : aged_check(a);
+}
+
+static void
+work(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
+	struct err e;
+
+	atomic_store_explicit(&t->last_start_us, clock_wall_us(),
+	    memory_order_relaxed);
+	if ((want & WANT_DELETE) != 0) {
+		delete(a, result);
+		return;
+	}
+	e = open_store(a);
+	if (e.kind == ERR_NOT_FOUND)
+		return;			/* deleted or pinned: left alone */
+	if (err_is(e)) {
+		result->seal_err = aged_keep(a, e);
+		note_error(a, e, TICK_SEAL);
+		return;
+	}
+	age(a, want, result);
+	atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
+	atomic_store_explicit(&t->last_end_us, clock_wall_us(),
+	    memory_order_relaxed);
+}
+
+/* Texts of errors that the caller sees after a's arena is gone. */
+static void
+plain(struct err *e)
+{
+	if (err_is(*e))
+		e->what = err_text(*e);
+}
+
+void
+tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
+    uint64_t span_ns, struct tick_result *result)
+{
+	struct aged_store a = { .env = env, .ref = ref };
+	uint64_t began = clock_mono_ns();
+	struct shm_store_info info;
+
+	*result = (struct tick_result){ .seal_err = OK, .fold_err = OK,
+	    .delete_err = OK };
+	if (!shm_store_peek(ref, &info) || err_is(shm_store_pin(ref)))
+		return;
+	a.kind = kind_get(info.kind);
+	a.shape = a.kind->shape;
+	a.deadline_ns = began + span_ns;
+	snprintf(a.name, sizeof(a.name), "%s", info.name);
+	arena_init(&a.errors, 64u << 10);
+	work(&a, want, result);
+	plain(&result->seal_err);
+	plain(&result->fold_err);
+	plain(&result->delete_err);
+	arena_free(&a.errors);
+	if (a.dir != NULL)
+		object_dir_close(a.dir);
+	shm_store_unpin(ref);
+	if ((want & WANT_DELETE) != 0 && !err_is(result->delete_err) &&
+	    err_is(shm_store_evict(ref)))
+		log_debug("slot of a deleted store is still in use store=%s",
+		    info.name);
+	shm_metric_observe(METRIC_memwald_tick_duration_seconds, info.kind,
+	    clock_mono_ns() - began);
+}

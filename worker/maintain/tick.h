@@ -1,0 +1,42 @@
+#ifndef MEMWALD_MAINTAIN_TICK_H
+#define MEMWALD_MAINTAIN_TICK_H
+
+/*
+ * tick - the one function that ages a store (design 6).
+ *
+ *	owners are asked to rotate; closed entries are sealed, each shard under
+ *	its seal guard; then, under the store's guard, every shard with enough
+ *	pending generations is folded.
+ *
+ * A busy guard means skip: the work is being done. Seal errors and fold errors
+ * are different errors, counted apart, and one does not keep the other from
+ * being tried. All errors are logged here, once.
+ *
+ * Locking:	a thread of the maintainer's pool; the store's guard across
+ *		I/O; no lock.
+ */
+
+#include "worker/maintain/maintain.h"
+
+enum tick_want {
+	WANT_SEAL = 1,
+	WANT_FOLD = 2,		/* at the count trigger */
+	WANT_FORCE = 4,		/* fold whatever is pending */
+	WANT_DELETE = 8,	/* the store was marked deleted: take it away */
+};
+
+struct tick_result {
+	uint32_t sealed;		/* generations made */
+	uint32_t reclaimed;		/* generations folded and drained */
+	struct err seal_err;
+	struct err fold_err;		/* BUSY: the guard was not free */
+	struct err delete_err;
+	bool over_threshold;		/* a shard waits for a fold */
+	uint32_t pending;		/* generations left, all shards */
+};
+
+/* want: enum tick_want, or-ed. span_ns: the time limit. */
+void tick_store(struct maintain_env *, struct shm_ref, uint32_t want,
+    uint64_t span_ns, struct tick_result *);
+
+#endif
