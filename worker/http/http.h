@@ -31,7 +31,8 @@
  * the route's limit. With HTTP_BODY_PIECES it comes as one piece with last if
  * it is at most whole_body_bytes (256 KiB), without copying where it was
  * complete in the receive buffer; a longer one comes in pieces, and the first
- * without last tells the handler. Length over the limit: 413 before anything
+ * without last tells the handler (a chunked one that ends little above that
+ * may still come as one). Length over the limit: 413 before anything
  * is read. Pieces are never empty, except one last.
  *
  * Lifetime:	head and a whole body are good until the reply is given; other
