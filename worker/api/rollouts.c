@@ -254,7 +254,7 @@ store_is_open(struct api_request *q)
 		return;
 	a->paused = false;
 	take_piece(a, a->kept, a->kept_last);
-	if (!a->answered)
+	if (!a->answered && !a->kept_last)
 		http_resume(q->r);
 }
 
