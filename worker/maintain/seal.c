@@ -135,7 +135,7 @@ write_scanned(struct sealing *s, const struct wal_span *span,
 
 	arena_init(&arena, SIZE_MAX);
 	wal_scan_init(&scan, bytes, span->ours, span->head_bytes);
-	wal_scan_set_end(&scan, bytes.len);
+	wal_scan_set_end(&scan, span->head_bytes + bytes.len);
 	while (!err_is(e) &&
 	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		arena_reset(&arena);
@@ -162,13 +162,15 @@ write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 	e = object_entry_open(s->aged->dir, path, &fd, &size);
 	if (err_is(e))
 		return e;
-	bytes = malloc(end);
+	bytes = malloc(end - span->head_bytes);
 	if (bytes == NULL)
 		e = FAIL(NO_MEMORY, "read a wal entry");
 	if (!err_is(e))
-		e = object_read_at(fd, bytes, end, 0);
+		e = object_read_at(fd, bytes, end - span->head_bytes,
+		    span->head_bytes);
 	if (!err_is(e))
-		e = write_scanned(s, span, slice_make(bytes, end));
+		e = write_scanned(s, span, slice_make(bytes,
+		    end - span->head_bytes));
 	free(bytes);
 	close(fd);
 	return e;

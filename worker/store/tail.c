@@ -241,7 +241,7 @@ add_key(struct tail_entry *e, struct slice key, uint32_t batch, uint32_t row)
 
 static struct err
 add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
-    uint64_t base, struct arena *arena)
+    struct arena *arena)
 {
 	const struct array *keys;
 	struct tail_batch *b;
@@ -259,7 +259,7 @@ add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
 		return FAIL(NO_MEMORY, "follow a shard");
 	}
 	*b = (struct tail_batch){
-		.entry = e, .offset = base + from->offset,
+		.entry = e, .offset = from->offset,
 		.bytes = (uint32_t)from->bytes,
 		.row_count = (uint32_t)batch.row_count,
 		.sequence = (int64_t)from->sequence,
@@ -308,16 +308,15 @@ scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes)
 	struct err err = OK;
 
 	arena_init(&arena, SIZE_MAX);
-	wal_scan_init(&scan, bytes, e->ours, 0);
-	wal_scan_set_end(&scan, bytes.len);
+	wal_scan_init(&scan, bytes, e->ours, e->offset);
+	wal_scan_set_end(&scan, e->offset + bytes.len);
 	while (!err_is(err) &&
 	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		arena_reset(&arena);
 		if (what == WAL_BATCH)
-			err = add_batch(t, e, &batch, e->offset, &arena);
+			err = add_batch(t, e, &batch, &arena);
 		if (what != WAL_BATCH || err.kind == ERR_CORRUPT) {
-			report_corrupt(t, e, e->offset + batch.offset,
-			    batch.bytes);
+			report_corrupt(t, e, batch.offset, batch.bytes);
 			err = OK;
 		}
 	}
