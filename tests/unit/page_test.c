@@ -280,6 +280,32 @@ test_missing_field_is_null(void **state)
 	data_file_close(f);
 }
 
+static void
+test_metadata(void **state)
+{
+	static const struct arrow_pair pairs[] = {
+		{ { "batch_size", 10 }, { "8192", 4 } },
+		{ { "", 0 }, { "", 0 } },
+	};
+	const char *name = new_name(".lance");
+	struct data_file *f;
+	struct batch b = { &schema, 0, NULL };
+	struct slice value;
+
+	(void)state;
+	with_ids.pair_count = ARRAY_LEN(pairs);
+	with_ids.pairs = pairs;
+	write_rows(name, &b, 1);
+	see_ok(data_file_open(dir, name, NULL, &f));
+	assert_int_equal(f->pair_count, 2);
+	assert_true(data_file_pair(f, SLICE("batch_size"), &value));
+	assert_true(slice_eq(value, SLICE("8192")));
+	assert_true(data_file_pair(f, SLICE(""), &value));
+	assert_int_equal(value.len, 0);
+	assert_false(data_file_pair(f, SLICE("batch"), &value));
+	data_file_close(f);
+}
+
 /* What a manifest says of a file comes before the file's own schema. */
 static void
 test_ids_of_manifest(void **state)
@@ -417,6 +443,7 @@ main(void)
 		cmocka_unit_test_setup(test_no_rows, each),
 		cmocka_unit_test_setup(test_many_pages, each),
 		cmocka_unit_test_setup(test_missing_field_is_null, each),
+		cmocka_unit_test_setup(test_metadata, each),
 		cmocka_unit_test_setup(test_ids_of_manifest, each),
 		cmocka_unit_test_setup(test_damage, each),
 	};

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "worker/lance/data_file.h"
-#include "worker/lance/field.h"
 #include "worker/lance/file.pb-c.h"
 #include "worker/lance/page_encoding.h"
 #include "worker/lance/proto.h"
@@ -148,6 +147,35 @@ index_own_ids(struct parse *p, Pb__FileSchema *schema)
 	return index_ids(p, &ids);
 }
 
+static bool
+keep(struct arena *arena, ProtobufCBinaryData from, struct slice *to)
+{
+	*to = slice_make(arena_copy(arena, slice_make(from.data, from.len)),
+	    from.len);
+	return to->ptr != NULL;
+}
+
+/* Copied: the message goes when the first column is read. */
+static struct err
+read_pairs(struct parse *p, Pb__FileSchema *schema)
+{
+	struct arena *arena = &p->file->arena;
+	struct arrow_pair *pairs;
+	size_t i;
+
+	pairs = arena_calloc(arena, schema->n_metadata + 1, sizeof(*pairs));
+	if (pairs == NULL)
+		return FAIL(NO_MEMORY, "metadata of a data file");
+	for (i = 0; i < schema->n_metadata; i++) {
+		if (!keep(arena, schema->metadata[i]->key, &pairs[i].key) ||
+		    !keep(arena, schema->metadata[i]->value, &pairs[i].value))
+			return FAIL(NO_MEMORY, "metadata of a data file");
+	}
+	p->file->pairs = pairs;
+	p->file->pair_count = (uint32_t)schema->n_metadata;
+	return OK;
+}
+
 static struct err
 read_descriptor(struct parse *p)
 {
@@ -168,12 +196,10 @@ read_descriptor(struct parse *p)
 	f->row_count = d->has_row_count ? d->row_count : 0;
 	if (f->row_count >= DATA_FILE_VALUES_MAX)
 		return FAIL(CORRUPT, "data file with impossibly many rows");
-	if (d->schema != NULL && d->schema->n_metadata > 0) {
-		e = field_pairs_read(&f->arena, d->schema->metadata,
-		    d->schema->n_metadata, &f->pairs);
+	if (d->schema != NULL) {
+		e = read_pairs(p, d->schema);
 		if (err_is(e))
 			return e;
-		f->pair_count = (uint32_t)d->schema->n_metadata;
 	}
 	return p->ids != NULL ? index_ids(p, p->ids) : index_own_ids(p, d->schema);
 }
