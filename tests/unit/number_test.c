@@ -55,6 +55,7 @@ known_floats(void **state)
 	float_is("16777217", 16777216.0f);
 	float_is("16777217.0000000001", 16777218.0f);
 	float_is("16777219", 16777220.0f);
+	float_is("8.000001430511474", 8.00000095367431640625f);
 	float_is("-1.6086380481719971", -1.6086380481719971f);
 
 	assert_int_equal(number_float(SLICE("1e39"), &v), NUMBER_OVERFLOW);

@@ -131,6 +131,25 @@ result_and_hidden_columns(void **state)
 	rows_free(&r);
 }
 
+/* Also where the order of names leads to them. */
+static void
+internal_names_are_unknown(void **state)
+{
+	struct rows r;
+	struct batch b;
+
+	(void)state;
+	rows_init(&r);
+	assert_int_equal(rows_read(&r, SLICE("{\"records\":[{\"id\":\"z\","
+	    "\"rollout_id\":\"\",\"metadata\":1,\"_seq\":5}]}"), SIZE_MAX,
+	    0).kind, ERR_OK);
+	assert_int_equal(r.result.ignored_count, 1);
+	b = builder_batch(&r.builder);
+	assert_int_equal(array_int(&b.columns[ROLLOUT__seq], 0), 0);
+	assert_int_equal(array_slice(&b.columns[ROLLOUT_problem_id], 0).len, 0);
+	rows_free(&r);
+}
+
 /* A bad request leaves the rows before it as they were. */
 static void
 bad_rows_are_cut_back(void **state)
@@ -618,6 +637,7 @@ main(void)
 		cmocka_unit_test(one_of_everything),
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(result_and_hidden_columns),
+		cmocka_unit_test(internal_names_are_unknown),
 		cmocka_unit_test(bad_rows_are_cut_back),
 		cmocka_unit_test(bad_bodies_name_row_and_field),
 		cmocka_unit_test(cut_bodies_are_refused),

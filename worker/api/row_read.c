@@ -442,10 +442,5 @@ struct slice
 row_read_key(const struct builder *b, const struct store_shape *shape,
     uint64_t row)
 {
-	const struct column *c = &b->columns[shape->key];
-	struct array a = { .field = c->field, .length = c->length,
-	    .offsets = c->offsets.ptr, .values = c->values.ptr };
-
-	MUST(row < c->length);
-	return array_slice(&a, row);
+	return row_value_text(&b->columns[shape->key], row);
 }

@@ -211,13 +211,14 @@ fill_zero(struct column *c)
 	}
 }
 
-static struct slice
-text_of(const struct column *c, uint64_t row)
+struct slice
+row_value_text(const struct column *c, uint64_t row)
 {
+	/* A column of empty texts has no buffer for them. */
 	struct array a = { .field = c->field, .offsets = c->offsets.ptr,
-	    .values = c->values.ptr };
+	    .values = c->values.ptr == NULL ? "" : c->values.ptr };
 
-	MUST(c->length > row);
+	MUST(row < c->length);
 	return array_slice(&a, row);
 }
 
@@ -237,7 +238,8 @@ row_value_fill(struct builder *b, const struct store_shape *shape,
 		return put(column_bytes(c, r->fill_text));
 	case FILL_COLUMN:
 		return put(column_bytes(c,
-		    text_of(&b->columns[r->fill_column], b->row_count)));
+		    row_value_text(&b->columns[r->fill_column],
+		    b->row_count)));
 	case FILL_NOW:
 		return put(column_int64(c, now_us));
 	}

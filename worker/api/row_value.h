@@ -32,6 +32,9 @@ size_t row_value_run(struct column *, const char *p, const char *end,
 enum row_value_outcome row_value_fill(struct builder *,
     const struct store_shape *, uint32_t column, int64_t now_us) MUST_CHECK;
 
+/* Value of a text column that is still being built. */
+struct slice row_value_text(const struct column *, uint64_t row);
+
 /* "an integer", "a string": what a column takes. */
 const char *row_value_expects(const struct column *, const struct rule *);
 
