@@ -11,6 +11,15 @@
 #include "common/buf.h"
 #include "common/config.h"
 
+/* A config's texts live as long as its process, which here reads many. */
+const char *__lsan_default_suppressions(void);
+
+const char *
+__lsan_default_suppressions(void)
+{
+	return "leak:load_file";
+}
+
 static struct config c;
 static enum config_ask ask;
 
