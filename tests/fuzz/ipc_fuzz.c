@@ -53,6 +53,24 @@ touch(const struct array *a)
 }
 
 static void
+rewrite_schema(const struct arrow_schema *s, struct arena *arena)
+{
+	struct arrow_schema back;
+	struct ipc_message m;
+	struct buf out;
+
+	buf_init(&out, ARENA_BYTES);
+	if (!err_is(ipc_schema_write(&out, s, s->pairs, s->pair_count))) {
+		MUST(!err_is(ipc_message_read(buf_slice(&out), &m)));
+		if (!err_is(ipc_schema_read(&m, arena, &back))) {
+			MUST(arrow_schema_same(s, &back));
+			MUST(s->pair_count == back.pair_count);
+		}
+	}
+	buf_free(&out);
+}
+
+static void
 rewrite(const struct batch *b, struct arena *arena)
 {
 	struct ipc_layout l;
@@ -71,7 +89,7 @@ rewrite(const struct batch *b, struct arena *arena)
 		    b->row_count))
 			goto out;
 	}
-	copy.row_count = b->row_count;
+	builder_end_rows(&copy, b->row_count);
 	copied = builder_batch(&copy);
 	if (!buf_reserve(&out, ipc_batch_size(&l, &copied, 0, b->row_count)))
 		goto out;
@@ -111,9 +129,11 @@ as_stream(struct slice bytes, struct arena *arena)
 	while (!err_is(ipc_message_read(bytes, &m)) && m.kind != IPC_END) {
 		if (ipc_message_find(&m, SLICE("memwald:len"), &value))
 			touch_bytes(value);
-		if (m.kind == IPC_SCHEMA)
+		if (m.kind == IPC_SCHEMA) {
 			known = !err_is(ipc_schema_read(&m, arena, &schema));
-		else if (known && !err_is(ipc_batch_read(&m, &schema, arena, &b)))
+			if (known)
+				rewrite_schema(&schema, arena);
+		} else if (known && !err_is(ipc_batch_read(&m, &schema, arena, &b)))
 			use(&b, arena);
 		bytes = slice_make(bytes.ptr + m.bytes, bytes.len - m.bytes);
 	}
