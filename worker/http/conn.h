@@ -33,7 +33,7 @@
 #include "worker/http/http.h"
 
 #define REPLY_HEAD_MAX	1024
-#define ACCEPTORS_MAX	64
+#define ACCEPTORS_MAX	260	/* a slot each, and some to spare */
 
 /* state, step, what it waits for, its timeout in settings s (0: none) */
 #define CONN_STATES(X) \
