@@ -514,7 +514,7 @@ wait_for(pid_t pid)
 static void
 test_race(void **state)
 {
-	const int each = getenv("LONG") != NULL ? 200 : 25;
+	const int each = getenv("LONG") != NULL ? 200 : 12;
 	struct object_dir *dir = new_table();
 	struct job jobs[4];
 	struct table *t;

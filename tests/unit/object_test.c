@@ -144,11 +144,29 @@ names_in(struct object_dir *d)
 	return n - 2;
 }
 
+static bool
+count_dirs(const struct object_info *info, void *ctx)
+{
+	assert_true(info->is_dir == slice_eq(info->name, SLICE("x")));
+	*(int *)ctx += info->is_dir;
+	return true;
+}
+
+static bool
+check_info(const struct object_info *info, void *ctx)
+{
+	assert_true(info->modified_us > 0);
+	if (slice_eq(info->name, SLICE("a")))
+		assert_int_equal(info->size_bytes, 3);
+	return count_dirs(info, ctx);
+}
+
 static void
 test_put_and_get(void **state)
 {
 	struct slice got;
 	struct err e;
+	int dirs = 0;
 
 	(void)state;
 	e = object_get(dir, "a", 10, &arena, &got);
@@ -166,6 +184,12 @@ test_put_and_get(void **state)
 	put("x/y/z", "deep");
 	assert_holds("x/y/z", "deep");
 	assert_int_equal(listed(""), 3);
+	e = object_list(dir, "", check_info, &dirs);
+	assert_int_equal(e.kind, ERR_OK);
+	assert_int_equal(dirs, 1);
+	e = object_list_names(dir, "", count_dirs, &dirs);
+	assert_int_equal(e.kind, ERR_OK);
+	assert_int_equal(dirs, 2);
 	assert_int_equal(listed("x"), 1);
 	e = object_list(dir, "nothing", count_one, &(int){ 0 });
 	assert_int_equal(e.kind, ERR_NOT_FOUND);

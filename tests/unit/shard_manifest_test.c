@@ -307,7 +307,7 @@ wait_for(pid_t pid)
 static void
 test_race(void **state)
 {
-	const int each = getenv("LONG") != NULL ? 300 : 30;
+	const int each = getenv("LONG") != NULL ? 300 : 20;
 	struct job jobs[4] = { 0 };
 	struct shard_manifest m;
 	pid_t pids[4];

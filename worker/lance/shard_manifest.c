@@ -196,7 +196,7 @@ shard_manifest_newest(struct object_dir *table, const struct uuid *shard,
 
 	shard_directory_name(shard, name);
 	strcat(name, "/manifest");
-	e = object_list(table, name, take_newest, &newest);
+	e = object_list_names(table, name, take_newest, &newest);
 	if (err_is(e))
 		return e;
 	if (newest == 0)

@@ -69,7 +69,7 @@ table_newest(struct object_dir *dir, uint64_t *version)
 	uint64_t newest = 0;
 	struct err e;
 
-	e = object_list(dir, "_versions", take_newest, &newest);
+	e = object_list_names(dir, "_versions", take_newest, &newest);
 	if (err_is(e))
 		return e;
 	if (newest == 0)

@@ -246,37 +246,63 @@ object_exists(struct object_dir *d, const char *name)
 	return OK;
 }
 
-struct err
-object_list(struct object_dir *d, const char *prefix, object_list_fn *fn,
+/* False: the object is gone meanwhile. */
+static bool
+look_at(DIR *dir, const struct dirent *at, struct object_info *info,
+    struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(dirfd(dir), at->d_name, &st, 0) < 0) {
+		if (errno != ENOENT)
+			*e = FAIL_OS(IO, "stat object");
+		return false;
+	}
+	info->size_bytes = (uint64_t)st.st_size;
+	info->modified_us = temp_modified_us(&st);
+	info->is_dir = S_ISDIR(st.st_mode);
+	return true;
+}
+
+static struct err
+list(struct object_dir *d, const char *prefix, bool look, object_list_fn *fn,
     void *ctx)
 {
-	struct object_info info;
+	struct object_info info = { 0 };
 	struct dirent *at;
-	struct stat st;
 	struct err e;
 	DIR *dir;
 
 	e = temp_list_open(d, prefix, &dir);
 	if (err_is(e))
 		return e;
-	while ((at = temp_list_next(dir, &e)) != NULL) {
+	while (!err_is(e) && (at = temp_list_next(dir, &e)) != NULL) {
 		if (temp_is_name(at->d_name))
 			continue;
-		if (fstatat(dirfd(dir), at->d_name, &st, 0) < 0) {
-			if (errno == ENOENT)
-				continue;	/* gone meanwhile */
-			e = FAIL_OS(IO, "stat object");
-			break;
-		}
 		info.name = slice_of(at->d_name);
-		info.size_bytes = (uint64_t)st.st_size;
-		info.modified_us = temp_modified_us(&st);
-		info.is_dir = S_ISDIR(st.st_mode);
+		info.is_dir = at->d_type == DT_DIR;
+		if ((look || at->d_type == DT_UNKNOWN || at->d_type == DT_LNK) &&
+		    !look_at(dir, at, &info, &e))
+			continue;
 		if (!fn(&info, ctx))
 			break;
 	}
 	closedir(dir);
 	return e;
+}
+
+struct err
+object_list(struct object_dir *d, const char *prefix, object_list_fn *fn,
+    void *ctx)
+{
+	return list(d, prefix, true, fn, ctx);
+}
+
+struct err
+object_list_names(struct object_dir *d, const char *prefix, object_list_fn *fn,
+    void *ctx)
+{
+	return list(d, prefix, false, fn, ctx);
 }
 
 struct err

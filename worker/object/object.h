@@ -66,6 +66,10 @@ struct err object_exists(struct object_dir *, const char *name) MUST_CHECK;
  * of unfinished objects are left out. NOT_FOUND if there is no such prefix. */
 struct err object_list(struct object_dir *, const char *prefix, object_list_fn *,
     void *ctx) MUST_CHECK;
+/* The same of names and is_dir alone; size and time may be 0. A directory of
+ * this machine answers it without a look at each object. */
+struct err object_list_names(struct object_dir *, const char *prefix,
+    object_list_fn *, void *ctx) MUST_CHECK;
 /* Absent is OK. */
 struct err object_delete(struct object_dir *, const char *name) MUST_CHECK;
 /* An object or a whole tree gets another name in one durable step; EXISTS if
