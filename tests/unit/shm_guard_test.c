@@ -143,7 +143,8 @@ count_under_guard(void *arg)
 static void
 four_processes_never_hold_it_together(void **state)
 {
-	int rounds = 20000, i;
+	/* Many: on few cores they must run long enough to meet. */
+	int rounds = 300000, i;
 	pid_t pids[4];
 
 	(void)state;

@@ -106,6 +106,36 @@ lock_once(void *arg)
 	return 0;
 }
 
+static int
+lock_then_leave(void *arg)
+{
+	(void)arg;
+	shm_mutex_lock(mutex);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	shm_mutex_unlock(mutex);
+	return 0;
+}
+
+/* A waiter of another process is woken, well before its deadline panics. */
+static void
+release_wakes_another_process(void **state)
+{
+	pid_t holder, waiter;
+
+	(void)state;
+	reset_shared();
+	holder = test_fork(SHM_WORKER(0), lock_then_leave, NULL);
+	meet(&shared->ready, 1);
+	waiter = test_fork(SHM_WORKER(1), lock_once, NULL);
+	await_sleep(waiter);
+	atomic_store(&shared->go, 1);
+	assert_left_well(holder);
+	assert_left_well(waiter);
+	test_reap(SHM_WORKER(0));
+	test_reap(SHM_WORKER(1));
+}
+
 /* Whoever repairs may die as well; the next one repairs again. */
 static void
 mutex_survives_its_repairer(void **state)
@@ -243,6 +273,7 @@ main(void)
 		cmocka_unit_test(attributes_are_set),
 		cmocka_unit_test(four_processes_never_hold_it_together),
 		cmocka_unit_test(mutex_survives_its_holder),
+		cmocka_unit_test(release_wakes_another_process),
 		cmocka_unit_test(mutex_survives_its_repairer),
 		cmocka_unit_test(mutex_survives_random_deaths),
 		cmocka_unit_test(stopped_holder_stops_nobody),

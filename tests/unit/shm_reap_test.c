@@ -232,7 +232,7 @@ storm(void *arg)
 static void
 server_survives_random_deaths(void **state)
 {
-	int rounds = getenv("LONG") != NULL ? 500 : 60, round, i, status;
+	int rounds = getenv("LONG") != NULL ? 500 : 40, round, i, status;
 	struct shm_readers readers;
 	uint64_t seen, commits = 0, now;
 	uint16_t slot;

@@ -232,6 +232,56 @@ read_until_stopped(void *arg)
 	return 0;
 }
 
+static int
+read_then_leave(void *arg)
+{
+	(void)arg;
+	shm_rwlock_read(lock);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	shm_rwlock_read_done(lock);
+	return 0;
+}
+
+static int
+read_and_tell(void *arg)
+{
+	(void)arg;
+	shm_rwlock_read(lock);
+	atomic_fetch_add(&shared->counts[0], 1);
+	shm_rwlock_read_done(lock);
+	return 0;
+}
+
+/* A reader that comes after a waiting writer waits behind it. */
+static void
+new_reader_waits_behind_a_writer(void **state)
+{
+	pid_t holder, writer, reader;
+	uint16_t waiting = 0;
+
+	(void)state;
+	reset_shared();
+	holder = test_fork(SHM_WORKER(0), read_then_leave, NULL);
+	meet(&shared->ready, 1);
+	writer = test_fork(SHM_WORKER(1), write_once, NULL);
+	await_waiting_writer(SHM_WORKER(1));
+	reader = test_fork(SHM_WORKER(2), read_and_tell, NULL);
+	while (waiting == 0) {
+		assert_int_equal(atomic_load(&shared->counts[0]), 0);
+		shm_mutex_lock(&lock->state);
+		waiting = lock->shares[SHM_WORKER(2)].readers_waiting;
+		shm_mutex_unlock(&lock->state);
+		sched_yield();
+	}
+	atomic_store(&shared->go, 1);
+	assert_left_well(holder);
+	assert_left_well(writer);
+	assert_left_well(reader);
+	for (int i = 0; i < 3; i++)
+		test_reap(SHM_WORKER(i));
+}
+
 /* Readers that come and go without a gap do not starve a writer. */
 static void
 waiting_writer_keeps_readers_out(void **state)
@@ -253,17 +303,6 @@ waiting_writer_keeps_readers_out(void **state)
 		assert_left_well(pids[i]);
 		test_reap(SHM_WORKER(i));
 	}
-}
-
-static int
-read_then_leave(void *arg)
-{
-	(void)arg;
-	shm_rwlock_read(lock);
-	atomic_fetch_add(&shared->ready, 1);
-	meet(&shared->go, 1);
-	shm_rwlock_read_done(lock);
-	return 0;
 }
 
 /* Dead between giving up and waking: the sleeper looks again by itself. */
@@ -324,7 +363,7 @@ mend(void *arg)
 static void
 lock_survives_random_deaths(void **state)
 {
-	int rounds = getenv("LONG") != NULL ? 2000 : 60, i, round;
+	int rounds = getenv("LONG") != NULL ? 2000 : 25, i, round;
 	uint64_t seen;
 	uint16_t slot;
 	int status;
@@ -387,6 +426,7 @@ main(void)
 		cmocka_unit_test(dead_reader_is_subtracted),
 		cmocka_unit_test(dead_writer_is_told),
 		cmocka_unit_test(dead_waiting_writer_is_subtracted),
+		cmocka_unit_test(new_reader_waits_behind_a_writer),
 		cmocka_unit_test(waiting_writer_keeps_readers_out),
 		cmocka_unit_test(lost_wake_is_survived),
 		cmocka_unit_test(lock_survives_random_deaths),

@@ -160,6 +160,30 @@ meet(_Atomic uint32_t *word, uint32_t at_least)
 	}
 }
 
+/* Waits until that process sleeps in the kernel. */
+static inline void
+await_sleep(pid_t pid)
+{
+	uint64_t start_ns = shm_lock_now_ns();
+	char path[64], text[256], *at, state = '?';
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'S') {
+		f = fopen(path, "r");
+		MUST(f != NULL);
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+		text[n] = '\0';
+		at = strrchr(text, ')');
+		MUST(at != NULL);
+		state = at[2];
+		MUST(shm_lock_now_ns() - start_ns < MEET_NS);
+		sched_yield();
+	}
+}
+
 /* Says it is there, then waits to be killed. */
 static inline void
 await_death(void)
