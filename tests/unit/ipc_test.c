@@ -398,6 +398,7 @@ test_each_bound(void **state)
 		{ &fields[VEC], true, 5, 143, ERR_CORRUPT },
 		{ &fields[TAGS], false, 2, 1, ERR_CORRUPT },	/* item count */
 		{ &fields[STEPS], false, 4, 1, ERR_CORRUPT },	/* a member's */
+		{ &fields[TAGS], false, 2, 14, ERR_CORRUPT },	/* one fewer */
 	};
 	size_t i;
 
@@ -408,6 +409,90 @@ test_each_bound(void **state)
 		if (e.kind != patches[i].kind)
 			fail_msg("patch %zu: %s, %s", i, err_name(e), e.what);
 	}
+}
+
+/* Schemas that can be written but must not be read. */
+static void
+test_schemas_refused(void **state)
+{
+	static const struct arrow_field deep[] = {
+		FIELD("item", UTF8),
+		FIELD("item", LIST, .child_count = 1, .children = &deep[0]),
+		FIELD("item", LIST, .child_count = 1, .children = &deep[1]),
+		FIELD("l", LIST, .child_count = 1, .children = &deep[2]),
+	};
+	static const struct arrow_field no_dim = FIELD("v", FIXED_LIST);
+	static const struct arrow_field two_items = FIELD("l", LIST,
+	    .child_count = 2, .children = members);
+	static const struct arrow_field no_member = FIELD("s", STRUCT);
+	static struct arrow_field many[ARROW_FIELDS_MAX + 1];
+	const struct {
+		struct arrow_schema schema;
+		uint16_t kind;
+	} refused[] = {
+		{ { 1, &deep[2], 0, NULL }, ERR_OK },
+		{ { 1, &deep[3], 0, NULL }, ERR_UNSUPPORTED },
+		{ { 1, &no_dim, 0, NULL }, ERR_UNSUPPORTED },
+		{ { 1, &two_items, 0, NULL }, ERR_CORRUPT },
+		{ { 1, &no_member, 0, NULL }, ERR_UNSUPPORTED },
+		{ { ARROW_FIELDS_MAX, many, 0, NULL }, ERR_OK },
+		{ { ARROW_FIELDS_MAX + 1, many, 0, NULL }, ERR_UNSUPPORTED },
+	};
+	struct arrow_schema back;
+	struct ipc_message m;
+	struct buf out;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_LEN(many); i++)
+		many[i] = fields[I32];
+	buf_init(&out, 1u << 20);
+	for (i = 0; i < ARRAY_LEN(refused); i++) {
+		out.len = 0;
+		assert_false(err_is(ipc_schema_write(&out, &refused[i].schema,
+		    NULL, 0)));
+		assert_false(err_is(ipc_message_read(buf_slice(&out), &m)));
+		assert_int_equal(ipc_schema_read(&m, &arena, &back).kind,
+		    refused[i].kind);
+	}
+	buf_free(&out);
+}
+
+/* Each byte of a file's end flipped: bounds of footer and blocks. */
+static void
+test_spoilt_file(void **state)
+{
+	struct builder b;
+	struct batch batch, back;
+	struct ipc_file f;
+	struct arena small;
+	struct buf out;
+	char *copy;
+	size_t i, k;
+
+	(void)state;
+	make(&b, 3);
+	batch = builder_batch(&b);
+	buf_init(&out, 1u << 20);
+	assert_false(err_is(ipc_file_write(&out, &batch)));
+	copy = malloc(out.len);
+	assert_non_null(copy);
+	memcpy(copy, out.ptr, out.len);
+	for (i = out.len / 2; i < out.len; i++) {
+		for (k = 0; k < 8; k++) {
+			copy[i] ^= (char)(1u << k);
+			arena_init(&small, 1u << 20);
+			if (!err_is(ipc_file_open(slice_make(copy, out.len),
+			    &small, &f)) && f.batch_count > 0)
+				(void)!err_is(ipc_file_batch(&f, 0, &small,
+				    &back));
+			arena_free(&small);
+			copy[i] = out.ptr[i];
+		}
+	}
+	free(copy);
+	buf_free(&out);
+	builder_free(&b);
 }
 
 static void
@@ -615,6 +700,8 @@ main(void)
 		cmocka_unit_test(test_end_of_a_stream),
 		cmocka_unit_test(test_spoilt_bytes),
 		cmocka_unit_test(test_each_bound),
+		cmocka_unit_test(test_schemas_refused),
+		cmocka_unit_test(test_spoilt_file),
 		cmocka_unit_test(test_schema_must_fit),
 		cmocka_unit_test(test_file_round_trip),
 		cmocka_unit_test(test_deletion_file_of_the_engine),
