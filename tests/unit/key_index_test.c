@@ -148,6 +148,13 @@ see_both_ways(const struct keys *k)
 	key_index_close(read);
 	see_error(key_index_open(dir, &paths, k->builder.row_count + 1, &read),
 	    CORRUPT);
+	/* Whatever of it is left, it can be written again. */
+	see_ok(object_delete(dir, paths.data));
+	see_ok(key_index_write(built, dir, &paths, NULL));
+	see_ok(key_index_delete(dir, &paths));
+	see_ok(key_index_delete(dir, &paths));
+	see_error(object_exists(dir, paths.filter), NOT_FOUND);
+	see_ok(key_index_write(built, dir, &paths, NULL));
 	key_index_close(built);
 }
 

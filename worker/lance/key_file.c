@@ -316,6 +316,8 @@ write_filter(const struct key_index *ix, struct object_dir *dir,
 	return e;
 }
 
+/* The filter last, and one that is there is as good: a crash between the two
+ * must not keep the next try from succeeding. */
 struct err
 key_index_write(const struct key_index *ix, struct object_dir *dir,
     const struct key_index_paths *paths, struct object_pace *pace)
@@ -323,11 +325,22 @@ key_index_write(const struct key_index *ix, struct object_dir *dir,
 	bool is_generation = paths->lookup[0] != '\0';
 	struct err e;
 
-	e = write_filter(ix, dir, paths->filter,
-	    is_generation ? BLOOM_LANCE_BYTES : bloom_size_bytes(ix->count));
+	e = write_data(ix, dir, paths->data, pace);
 	if (!err_is(e) && is_generation)
 		e = write_lookup(ix, dir, paths->lookup, pace);
-	if (!err_is(e))
-		e = write_data(ix, dir, paths->data, pace);
-	return e;
+	if (err_is(e))
+		return e;
+	e = write_filter(ix, dir, paths->filter,
+	    is_generation ? BLOOM_LANCE_BYTES : bloom_size_bytes(ix->count));
+	return e.kind == ERR_EXISTS ? OK : e;
+}
+
+struct err
+key_index_delete(struct object_dir *dir, const struct key_index_paths *paths)
+{
+	struct err e = object_delete(dir, paths->data);
+
+	if (!err_is(e) && paths->lookup[0] != '\0')
+		e = object_delete(dir, paths->lookup);
+	return err_is(e) ? e : object_delete(dir, paths->filter);
 }

@@ -91,10 +91,14 @@ struct err key_build_add(struct key_build *, const struct array *keys) MUST_CHEC
 struct err key_build_end(struct key_build *, struct key_index **) MUST_CHECK;
 void key_build_abort(struct key_build *);	/* NULL is fine */
 
-/* Writes its files; EXISTS: somebody else has, or a damaged one must be deleted
- * first. The filter has the engine's fixed size if there is a lookup file. */
+/* Writes its files; EXISTS: there is a data file, of somebody else or damaged
+ * (key_index_delete). The filter has the engine's fixed size if there is a
+ * lookup file. */
 struct err key_index_write(const struct key_index *, struct object_dir *,
     const struct key_index_paths *, struct object_pace *) MUST_CHECK;
+/* Absent is OK. Who has it open may go on. */
+struct err key_index_delete(struct object_dir *, const struct key_index_paths *)
+    MUST_CHECK;
 void key_index_close(struct key_index *);	/* NULL is fine */
 
 static inline uint64_t

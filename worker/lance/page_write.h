@@ -40,7 +40,8 @@ struct page_written {
 struct err page_write_open(struct object_dir *, const char *name,
     const struct arrow_schema *, struct object_pace *, struct page_writer **)
     MUST_CHECK;
-/* All rows of a batch whose columns are those of the schema, or some. */
+/* All rows of a batch, or a run of them. Its columns are the schema's, in name,
+ * type and order; ids are taken from the schema. */
 struct err page_write_batch(struct page_writer *, const struct batch *)
     MUST_CHECK;
 struct err page_write_run(struct page_writer *, const struct batch *,
