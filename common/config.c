@@ -254,8 +254,7 @@ read_env(char *const *env, struct given *given)
 	}
 }
 
-/* The whole file with a NUL behind it; kept for the process's lifetime, since
- * values point into it. */
+/* The whole file with a NUL behind it. */
 static struct err
 load_file(const char *path, char **text)
 {
@@ -297,6 +296,7 @@ static struct err
 read_file(const char *path, struct given *given)
 {
 	bool seen[OPTION_COUNT] = { false };
+	static char *kept;	/* values point into it */
 	char *text = NULL, *line, *value;
 	struct err e = load_file(path, &text);
 	int number = 0;
@@ -305,6 +305,8 @@ read_file(const char *path, struct given *given)
 
 	if (err_is(e))
 		return e;
+	free(kept);
+	kept = text;
 	while ((line = strsep(&text, "\n")) != NULL) {
 		number++;
 		line = trim(line);

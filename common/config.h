@@ -16,7 +16,8 @@
  * a name comes once.
  *
  * Lifetime:	read once by the master before the first fork; children inherit
- *		it and never change it. Texts live as long as the process.
+ *		it and never change it. Texts live as long as the process,
+ *		or until the next call.
  * Errors:	BAD_INPUT with one line that names option, source and bound.
  */
 
