@@ -8,6 +8,7 @@
 #include "worker/door.h"
 
 #define DOORS_MAX	 257		/* as many as there are slots, at most */
+#define DOOR_WATCH_NS	 (200 * NS_PER_MS)
 #define DOOR_LOOK_NS	 (1 * NS_PER_MS)
 #define DOOR_LOOKS_MAX	 200		/* queues that never empty: cut them */
 #define DOOR_LINGER_NS	 (200 * NS_PER_MS)
@@ -16,7 +17,7 @@ static struct loop *loop;
 static struct http_server *http;
 static int doors[DOORS_MAX];
 static uint32_t count, looks;
-static struct timer look_timer, linger_timer;
+static struct timer watch_timer, look_timer, linger_timer;
 static bool drained;
 
 static uint32_t
@@ -68,6 +69,18 @@ has_queue(int fd)
 }
 
 static void
+on_watch(struct timer *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		if (has_queue(doors[i]))
+			http_nudge(http, doors[i]);
+	}
+	timer_set(loop_timers(loop), t, loop_now_ns(loop) + DOOR_WATCH_NS);
+}
+
+static void
 on_look(struct timer *t)
 {
 	uint64_t now_ns = loop_now_ns(loop);
@@ -95,8 +108,11 @@ door_init(struct loop *l, struct http_server *h)
 {
 	loop = l;
 	http = h;
+	timer_init(&watch_timer, on_watch);
 	timer_init(&look_timer, on_look);
 	timer_init(&linger_timer, on_linger);
+	timer_set(loop_timers(loop), &watch_timer, loop_now_ns(loop) +
+	    DOOR_WATCH_NS);
 }
 
 void

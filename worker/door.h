@@ -5,9 +5,14 @@
  * door - the listening sockets that this worker accepts from, and how it stops
  * without losing a connection that the kernel has taken for it (D.2).
  *
- * Its own socket, and those of empty slots that it was told to look after. To
- * retire, it goes on accepting until a socket's queue is empty and in the same
- * instant ends the listening, for all processes that have the socket: who
+ * Its own socket, and those of empty slots that it was told to look after. A
+ * wake-up can be lost: the ring of a process that was killed stays among those
+ * who wait for a socket until the kernel has taken it apart, and a connection
+ * wakes only one of them. So the worker looks every DOOR_WATCH_NS whether
+ * somebody waits at its doors.
+ *
+ * To retire, it goes on accepting until a socket's queue is empty and in the
+ * same instant ends the listening, for all processes that have the socket: who
  * comes later is refused and does not hang. Connections that are there get
  * DOOR_LINGER_NS for their next request, answered with "Connection: close",
  * then http_drain has its way.

@@ -60,6 +60,9 @@ accept_done(struct op *op, int32_t res)
 	if (res < 0 && a->leaving) {
 		a->fd = -1;
 		a->leaving = false;
+	} else if (res < 0 && a->again) {
+		a->again = false;
+		loop_accept(h->loop, op, a->fd);
 	} else if (res < 0) {
 		pause_accepting(a, -res);
 	} else if (h->conn_count >= h->set.connections_max) {
@@ -128,4 +131,16 @@ http_unlisten(struct http_server *h, int fd)
 		a->leaving = true;
 		loop_cancel(h->loop, &a->op);
 	}
+}
+
+void
+http_nudge(struct http_server *h, int fd)
+{
+	struct acceptor *a = find(h, fd);
+
+	/* A pause has its reason, and its own end. */
+	if (a == NULL || a->pause.armed || a->again)
+		return;
+	a->again = true;
+	loop_cancel(h->loop, &a->op);
 }

@@ -142,6 +142,7 @@ struct acceptor {
 	struct timer pause;
 	int fd;				/* -1: free */
 	bool leaving;
+	bool again;			/* start anew when it ends */
 	uint64_t warned_ns;
 };
 

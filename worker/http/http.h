@@ -188,6 +188,8 @@ void http_destroy(struct http_server *);
 void http_listen(struct http_server *, int fd);
 /* Stops. No-op if it does not listen there. */
 void http_unlisten(struct http_server *, int fd);
+/* Accepts what waits there, though nobody woke us; see door.c. */
+void http_nudge(struct http_server *, int fd);
 
 /*
  * Leaving has two steps. http_announce: go on, but say "Connection: close" in
