@@ -118,7 +118,7 @@ class Http(unittest.TestCase):
             self.assertEqual(r.recv_reply().status, 200)
             self.assertTrue(r.closed())
         for bad, status in ((b"GET / HTTP/2.0\r\n\r\n", 505),
-                            (b"GET /\r\n\r\n", 400), (b"\x16\x03\x01\r\n", 400),
+                            (b"GET /\r\n\r\n", 400), (b"\x16\x03\x01\r\n\r\n", 400),
                             (b"GET / HTTP/1.1\r\n\r\n", 400),
                             (b"GET / HTTP/1.1\r\nHost: x\r\nX: " +
                              b"y" * 100000 + b"\r\n\r\n", 431)):

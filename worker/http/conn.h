@@ -97,7 +97,7 @@ struct conn {
 	bool begun;			/* begin was called, finish is due */
 	bool owes_reply;		/* the handler; counts in inflight */
 	bool answered;			/* there is a reply to write */
-	bool paused;			/* the handler wants no more for now */
+	bool paused;			/* the handler wants no more yet */
 	bool continue_due;		/* "100 Continue" is still to be sent */
 	bool continue_sending;
 	bool body_done;			/* its last byte was delivered */
