@@ -4,6 +4,7 @@
 
 #ifdef MEMWALD_FAULTS
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,8 @@ fault_hit(enum fault_point point)
 		nanosleep(&span, NULL);
 		return OK;
 	case ACTION_FAIL:
-		return (struct err){ ERR_IO, (int32_t)arg, point_names[point] };
+		errno = (int)arg;
+		return err_from_os(ERR_IO, point_names[point]);
 	case ACTION_DIE:
 		kill(getpid(), SIGKILL);
 		return OK;

@@ -13,7 +13,7 @@
  * for all processes at run time (memwaldctl fault). Actions:
  *
  *	delay:MS[:COUNT]	sleep that long (of the true clock)
- *	fail:ERRNO[:COUNT]	FAULT() answers ERR_IO with that errno
+ *	fail:ERRNO[:COUNT]	FAULT() answers the error of that errno
  *	die[:COUNT]		SIGKILL to itself
  *	stop[:COUNT]		SIGSTOP to itself
  *	off

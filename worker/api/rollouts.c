@@ -27,10 +27,6 @@
 
 struct append_request {
 	struct api_request q;		/* first: r->user is one, too */
-	struct slice kept;		/* a piece that waits for the store */
-	bool kept_last;
-	bool paused;
-	bool answered;
 	struct row_read *reader;
 	struct builder *own;		/* this request's, until submitted */
 	struct append append;
@@ -46,13 +42,6 @@ of(struct http_request *r)
 	return r->user == NULL ? NULL :
 	    CONTAINER_OF((struct api_request *)r->user, struct append_request,
 	    q);
-}
-
-static void
-refuse(struct append_request *a, struct err e)
-{
-	a->answered = true;
-	http_reply_err(a->q.r, e);
 }
 
 static void
@@ -77,7 +66,7 @@ sealed(struct engine_call *call, struct err e, uint64_t arg0)
 	(void)arg0;
 	if (err_is(e)) {
 		/* The rows are durable; only the seal is missing. */
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 		return;
 	}
 	shm_metric_add(METRIC_rollout_appends_flushed_total, 0, 1);
@@ -94,7 +83,7 @@ appended(struct append *append, struct err e)
 
 	if (err_is(e)) {
 		shm_metric_add(METRIC_rollout_add_errors_total, 0, 1);
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 		return;
 	}
 	if (!a->flush) {
@@ -105,7 +94,7 @@ appended(struct append *append, struct err e)
 	e = engine_call(a->q.store->engine, &a->call, SHM_MAINTAINER, &seal,
 	    SEAL_SPAN_NS);
 	if (err_is(e))
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 }
 
 /* The answer's text, made while the ids are still in the builder. */
@@ -164,7 +153,7 @@ submit(struct append_request *a, struct builder *b)
 	if (!err_is(e))
 		e = make_reply(a, b, &rows);
 	if (err_is(e)) {
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 		return;
 	}
 	count_blobs(a, b, &rows);
@@ -185,7 +174,7 @@ take_whole(struct append_request *a, struct slice body)
 
 	e = append_builder(a->q.store, &b);
 	if (err_is(e)) {
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 		return;
 	}
 	mark = b->row_count;
@@ -194,7 +183,7 @@ take_whole(struct append_request *a, struct slice body)
 	if (!err_is(e))
 		e = row_read_feed(a->reader, body);
 	if (err_is(e))
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 	else
 		submit(a, b);
 	if (list_empty(&a->append.link))
@@ -240,7 +229,7 @@ take_piece(struct append_request *a, struct slice piece, bool last)
 	if (!err_is(e))
 		e = row_read_feed(a->reader, piece);
 	if (err_is(e))
-		refuse(a, e);
+		http_reply_err(a->q.r, e);
 	else if (last)
 		submit(a, a->own);
 }
@@ -248,14 +237,7 @@ take_piece(struct append_request *a, struct slice piece, bool last)
 static void
 store_is_open(struct api_request *q)
 {
-	struct append_request *a = of(q->r);
-
-	if (!a->paused)
-		return;
-	a->paused = false;
-	take_piece(a, a->kept, a->kept_last);
-	if (!a->answered && !a->kept_last)
-		http_resume(q->r);
+	http_resume(q->r);
 }
 
 static bool
@@ -286,21 +268,16 @@ append_begin(struct http_request *r)
 	list_init(&a->append.link);
 	a->flush = query_flush(r->head.query);
 	a->began_ns = clock_mono_ns();
+	/* Held first: what must be looked up may take a job on the pool, and
+	 * nobody is to send a body for a store that is not there. */
+	http_hold(r);
 	api_open(&a->q, r, kind_get(STORE_ROLLOUT), store_is_open);
 }
 
 static enum http_flow
 append_body(struct http_request *r, struct slice piece, bool last)
 {
-	struct append_request *a = of(r);
-
-	if (a->q.store == NULL) {
-		a->kept = piece;
-		a->kept_last = last;
-		a->paused = true;
-		return HTTP_PAUSE;
-	}
-	take_piece(a, piece, last);
+	take_piece(of(r), piece, last);
 	return HTTP_CONTINUE;
 }
 

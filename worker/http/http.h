@@ -121,7 +121,10 @@ void http_reply_err(struct http_request *, struct err);
 void http_reply_err_as(struct http_request *, struct err, const char *code,
     uint32_t retry_after_secs);
 
-/* After HTTP_PAUSE, once body has returned: next piece, please. */
+/* From begin: the body is not asked for ("100 Continue" is not sent) nor read
+ * before http_resume or a reply, since whether it is wanted takes a while. */
+void http_hold(struct http_request *);
+/* After HTTP_PAUSE, once body has returned, or http_hold: next piece, please. */
 void http_resume(struct http_request *);
 /* After STREAM_WAIT, once pull has returned: pull again. */
 void http_stream_ready(struct http_request *);

@@ -345,6 +345,16 @@ http_reply_err(struct http_request *r, struct err e)
 }
 
 void
+http_hold(struct http_request *r)
+{
+	struct conn *c = r->conn;
+
+	MUST(c->state == CONN_READ_BODY && !c->paused && c->body_decoded == 0);
+	c->paused = true;
+	conn_deadline(c, UINT64_MAX);
+}
+
+void
 http_resume(struct http_request *r)
 {
 	struct conn *c = r->conn;

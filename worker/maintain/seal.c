@@ -125,7 +125,7 @@ write_batch(struct sealing *s, const struct wal_batch *from,
 
 static struct err
 write_scanned(struct sealing *s, const struct wal_span *span,
-    struct slice bytes)
+    struct slice bytes, uint64_t end)
 {
 	struct wal_batch batch;
 	struct wal_scan scan;
@@ -135,7 +135,7 @@ write_scanned(struct sealing *s, const struct wal_span *span,
 
 	arena_init(&arena, SIZE_MAX);
 	wal_scan_init(&scan, bytes, span->ours, span->head_bytes);
-	wal_scan_set_end(&scan, span->head_bytes + bytes.len);
+	wal_scan_set_end(&scan, end);
 	while (!err_is(e) &&
 	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		arena_reset(&arena);
@@ -152,7 +152,7 @@ static struct err
 write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 {
 	char path[WAL_PATH_MAX], *bytes;
-	uint64_t size;
+	uint64_t size, there;
 	struct err e;
 	int fd;
 
@@ -162,15 +162,15 @@ write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 	e = object_entry_open(s->aged->dir, path, &fd, &size);
 	if (err_is(e))
 		return e;
-	bytes = malloc(end - span->head_bytes);
+	/* Somebody may have cut the file: what is left of it is sealed. */
+	there = MAX(MIN(end, size), span->head_bytes) - span->head_bytes;
+	bytes = malloc(MAX(there, 1ull));
 	if (bytes == NULL)
 		e = FAIL(NO_MEMORY, "read a wal entry");
 	if (!err_is(e))
-		e = object_read_at(fd, bytes, end - span->head_bytes,
-		    span->head_bytes);
+		e = object_read_at(fd, bytes, there, span->head_bytes);
 	if (!err_is(e))
-		e = write_scanned(s, span, slice_make(bytes,
-		    end - span->head_bytes));
+		e = write_scanned(s, span, slice_make(bytes, there), end);
 	free(bytes);
 	close(fd);
 	return e;

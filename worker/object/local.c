@@ -367,3 +367,15 @@ object_on_network(const struct object_dir *d)
 	}
 	return false;
 }
+
+struct err
+object_dir_changed(struct object_dir *dir, const char *name, uint64_t *wall_ns)
+{
+	struct stat st;
+
+	if (fstatat(dir->fd, name, &st, 0) < 0)
+		return FAIL_OS(IO, "look at a directory");
+	*wall_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000ull +
+	    (uint64_t)st.st_mtim.tv_nsec;
+	return OK;
+}

@@ -55,6 +55,10 @@ struct err object_write_sync(int fd, const void *, size_t, uint64_t offset)
 struct err object_read_at(int fd, void *, size_t, uint64_t offset) MUST_CHECK;
 struct err object_sync(int fd) MUST_CHECK;
 
+/* When a directory was changed last: names in it made or removed. */
+struct err object_dir_changed(struct object_dir *, const char *name,
+    uint64_t *wall_ns) MUST_CHECK;
+
 /* Removes temporary files directly in prefix whose owner is dead. Counts. */
 struct err object_clean_temp(struct object_dir *, const char *prefix,
     uint32_t *removed) MUST_CHECK;

@@ -278,12 +278,13 @@ make_next_done(struct op *op, int32_t res)
 
 	(void)res;
 	w->making_next = false;
-	if (err_is(w->next_err))
+	if (err_is(w->next_err)) {
 		log_err(LOG_WARN, w->next_err, "next wal entry not prepared, "
-		    "the rotation makes it store=%s", s->name);
-	else if (w->at == WRITER_UNCLAIMED)
+		    "the rotation makes a small one store=%s", s->name);
+		w->next_bytes = WAL_ENTRY_MIN;
+	} else if (w->at == WRITER_UNCLAIMED) {
 		object_entry_abandon(s->dir, &w->next_made);
-	else {
+	} else {
 		w->next = w->next_made;
 		w->has_next = true;
 	}

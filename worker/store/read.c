@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/hash.h"
 #include "common/log.h"
 #include "shm/metric.h"
@@ -11,6 +12,8 @@
 
 /* A view that vanishes under us each time: then 503 (contract 4.3). */
 #define VIEW_TRIES	3
+/* A directory's time of change moves with the kernel's ticks. */
+#define SETTLED_NS	(20 * NS_PER_MS)
 /* What the loop reads by itself, without a thread. */
 #define FOLLOW_INLINE_MAX (256u << 10)
 
@@ -100,16 +103,6 @@ follow_tails(const struct snapshot *s, struct tail **tails,
 	return e;
 }
 
-/* Another engine, or instance, may have committed to the base table. */
-static struct err
-look_for_base(struct store *s)
-{
-	uint64_t newest;
-	struct err e = table_newest(s->dir, &newest);
-
-	return err_is(e) ? e : shm_view_raise(s->ref, newest, NULL, 0, NULL);
-}
-
 static int32_t
 run_view(struct op *op)
 {
@@ -121,7 +114,7 @@ run_view(struct op *op)
 		if (!j->tails_only || tries > 0) {
 			struct snapshot *taken;
 
-			j->err = look_for_base(s);
+			j->err = reload_others(s->dir, s->kind, s->ref);
 			if (!err_is(j->err))
 				j->err = snapshot_take(s->dir, s->shape,
 				    s->ref, &s->readers, j->snapshot, &taken);
@@ -203,13 +196,41 @@ start_job(struct store *s, bool tails_only)
 	view_done(&j->op, 0);
 }
 
-/* Whether the base table moved on without us: another engine's commit, or
- * another instance's. The newest is found by listing, on the pool. */
+/*
+ * Whether others moved on without telling us: the next base version, the next
+ * manifest of a shard that is not ours, a shard that was made. A look each; on
+ * the pool it is then found by listing.
+ */
 static bool
-base_moved(struct store *s)
+others_moved(struct store *s)
 {
-	return !err_is(table_version_exists(s->dir,
-	    s->snapshot->view.base_version + 1));
+	const struct snapshot *snap = s->snapshot;
+	uint64_t changed;
+	uint32_t i;
+
+	if (!err_is(table_version_exists(s->dir,
+	    snap->view.base_version + 1)))
+		return true;
+	if (!err_is(object_dir_changed(s->dir, "_mem_wal", &changed)) &&
+	    changed != s->shards_seen_ns) {
+		/* A change within the tick of its clock could be missed, so
+		 * it is believed only when it is older. */
+		if (changed + SETTLED_NS < clock_wall_us() * NS_PER_US)
+			s->shards_seen_ns = changed;
+		return true;
+	}
+	for (i = 0; i < snap->shard_count; i++) {
+		char name[SHARD_NAME_MAX];
+
+		if (snap->shards[i].shard < SHM_SHARD_RECORD ||
+		    snap->shards[i].manifest.version == 0)
+			continue;
+		shard_manifest_name(&snap->shards[i].uuid,
+		    snap->shards[i].manifest.version + 1, name);
+		if (!err_is(object_exists(s->dir, name)))
+			return true;
+	}
+	return false;
 }
 
 static uint64_t
@@ -244,7 +265,7 @@ view_or_job(struct store *s)
 		return;
 	}
 	behind = bytes_behind(s);
-	if (!snapshot_is_current(s->snapshot) || base_moved(s)) {
+	if (!snapshot_is_current(s->snapshot) || others_moved(s)) {
 		start_job(s, false);
 	} else if (s->snapshot->view.pinned_version != 0) {
 		list_init(&waiting);

@@ -318,6 +318,61 @@ reload_slot(struct object_dir *dir, const struct kind *kind,
 	return e;
 }
 
+/* Whether a shard directory is one that the slot does not know, or another
+ * instance's whose manifest has moved on. */
+static struct err
+is_news(struct loading *l, const struct uuid *shard, bool *news)
+{
+	uint32_t number = shm_store_shard_find(l->ref, shard);
+	uint64_t newest;
+	struct err e;
+
+	*news = number == SHM_SHARD_NONE;
+	if (*news || number < SHM_SHARD_RECORD)
+		return OK;
+	e = shard_manifest_newest(l->dir, shard, &newest);
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;
+	if (!err_is(e))
+		*news = newest > shm_shard_marks(
+		    shm_store_shard(l->ref, number)).version;
+	return e;
+}
+
+static struct err
+look_for_news(struct loading *l, bool *news)
+{
+	struct err e = object_list(l->dir, "_mem_wal", add_shard, l);
+	uint32_t i;
+
+	*news = false;
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;
+	for (i = 0; !err_is(e) && !*news && i < l->shard_count; i++)
+		e = is_news(l, &l->shards[i], news);
+	return e;
+}
+
+struct err
+reload_others(struct object_dir *dir, const struct kind *kind,
+    struct shm_ref ref)
+{
+	struct loading l = { .dir = dir, .kind = kind, .ref = ref };
+	uint64_t newest;
+	bool news;
+	struct err e;
+
+	e = table_newest(dir, &newest);
+	if (!err_is(e))
+		e = shm_view_raise(ref, newest, NULL, 0, NULL);
+	if (err_is(e))
+		return e;
+	arena_init(&l.arena, RELOAD_BYTES_MAX);
+	e = look_for_news(&l, &news);
+	arena_free(&l.arena);
+	return err_is(e) || !news ? e : reload_slot(dir, kind, ref);
+}
+
 struct err
 reload_open(struct object_dir *root, const struct kind *kind,
     const char *name, struct shm_ref *ref, struct object_dir **out)

@@ -39,6 +39,14 @@ struct err reload_open(struct object_dir *root, const struct kind *,
 struct err reload_slot(struct object_dir *dir, const struct kind *,
     struct shm_ref) MUST_CHECK;
 
+/*
+ * Other engines and other instances move a store without telling us. Looks for
+ * a newer base version, newer manifests of shards that are not ours, and shards
+ * that the slot does not know, and brings the slot up to them. For the pool.
+ */
+struct err reload_others(struct object_dir *dir, const struct kind *,
+    struct shm_ref) MUST_CHECK;
+
 /* "memwald:max_seq:SHARD", META_MAX_SEQ_KEY_MAX bytes. */
 void reload_max_seq_key(const struct uuid *shard, char *key);
 /* The sequence under a key of a table's metadata; 0 if there is none. */

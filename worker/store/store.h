@@ -54,6 +54,7 @@ struct store {
 	struct snapshot *snapshot;	/* NULL before the first read */
 	uint32_t tail_count;
 	struct tail **tails;		/* of the snapshot's shards, in order */
+	uint64_t shards_seen_ns;	/* _mem_wal as it was when last listed */
 	bool viewing;			/* a job has snapshot and tails */
 	struct list viewers;		/* store_wait */
 

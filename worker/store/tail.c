@@ -35,6 +35,7 @@ struct tail_entry {
 	uint64_t position;
 	int fd;
 	bool ours;
+	uint64_t size_bytes;
 	uint64_t offset;		/* followed up to here */
 	uint32_t batch_count, batch_room;
 	struct tail_batch **batches;	/* each its own, since rows point there */
@@ -201,6 +202,7 @@ open_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
 	e->position = span->position;
 	e->ours = span->ours;
 	e->offset = span->head_bytes;
+	e->size_bytes = size;
 	list_append(&t->entries, &e->link);
 	*out = e;
 	return OK;
@@ -299,7 +301,8 @@ report_corrupt(const struct tail *t, const struct tail_entry *e,
 }
 
 static struct err
-scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes)
+scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes,
+    uint64_t end)
 {
 	struct wal_batch batch;
 	struct wal_scan scan;
@@ -309,7 +312,7 @@ scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes)
 
 	arena_init(&arena, SIZE_MAX);
 	wal_scan_init(&scan, bytes, e->ours, e->offset);
-	wal_scan_set_end(&scan, e->offset + bytes.len);
+	wal_scan_set_end(&scan, end);
 	while (!err_is(err) &&
 	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		arena_reset(&arena);
@@ -327,17 +330,20 @@ scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes)
 static struct err
 read_to(struct tail *t, struct tail_entry *e, uint64_t end)
 {
+	/* Somebody may have cut the file: what is left of it is served. */
+	uint64_t there = MAX(MIN(end, e->size_bytes), e->offset);
 	char *bytes;
 	struct err err;
 
 	if (end <= e->offset)
 		return OK;
-	bytes = malloc(end - e->offset);
+	bytes = malloc(MAX(there - e->offset, 1ull));
 	if (bytes == NULL)
 		return FAIL(NO_MEMORY, "follow a shard");
-	err = object_read_at(e->fd, bytes, end - e->offset, e->offset);
+	err = object_read_at(e->fd, bytes, there - e->offset, e->offset);
 	if (!err_is(err))
-		err = scan_bytes(t, e, slice_make(bytes, end - e->offset));
+		err = scan_bytes(t, e, slice_make(bytes, there - e->offset),
+		    end);
 	if (!err_is(err))
 		e->offset = end;
 	free(bytes);

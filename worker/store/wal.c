@@ -66,6 +66,13 @@ read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
 		return e;
 	e = read_head(fd, size, arena, &head);
 	close(fd);
+	if (e.kind == ERR_CORRUPT) {
+		/* Cut or overwritten by somebody: what whole batches are left
+		 * is served, and whoever reads them reports the damage. */
+		*span = (struct wal_span){ .position = position,
+		    .size_bytes = size, .ours = true, .damaged = true };
+		return OK;
+	}
 	if (err_is(e))
 		return e;
 	*span = (struct wal_span){
@@ -205,6 +212,9 @@ static struct err
 take_entry(struct object_dir *dir, const char *prefix,
     const struct wal_start *start, uint64_t need, struct object_entry *entry)
 {
+	uint64_t least = ROUND_UP(need, 4096);
+	struct err e;
+
 	if (start->prepared != NULL) {
 		if (start->prepared->size_bytes >= need) {
 			*entry = *start->prepared;
@@ -212,8 +222,12 @@ take_entry(struct object_dir *dir, const char *prefix,
 		}
 		object_entry_abandon(dir, start->prepared);
 	}
-	return object_entry_create(dir, prefix, MAX(start->size_bytes,
-	    ROUND_UP(need, 4096)), entry);
+	e = object_entry_create(dir, prefix, MAX(start->size_bytes, least),
+	    entry);
+	/* A nearly full disk may still have room for just this commit. */
+	if (e.kind == ERR_FULL && start->size_bytes > least)
+		e = object_entry_create(dir, prefix, least, entry);
+	return e;
 }
 
 /* The put may have happened: the entry that is there says whose it is. */
@@ -273,6 +287,8 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 	if (err_is(e))
 		goto out;
 	e = object_write_sync(entry.fd, bytes.ptr, bytes.len, 0);
+	if (!err_is(e) && start->first.len > 0)
+		e = FAULT(wal_sync);
 	if (!err_is(e))
 		e = FAULT(wal_rotate);
 	if (!err_is(e))

@@ -13,8 +13,9 @@
  * Death:	an entry is linked into place with its head and its first
  *		batch; before that there is nothing but a temporary file.
  * Locking:	none. One writer a shard, which the claim sees to (claim.h).
- * Errors:	CORRUPT: a head that cannot be read, a gap below an entry.
- *		FENCED: the position is taken. Those of local.h.
+ * Errors:	FENCED: the position is taken. Those of local.h. A head that
+ *		cannot be read is no error: the span says so, and its batches
+ *		are looked for from the first byte on.
  */
 
 #include "common/arena.h"
@@ -36,6 +37,7 @@ struct wal_span {		/* one entry, as a listing found it */
 	bool recorded;
 	bool sentinel;
 	bool ours;
+	bool damaged;			/* its head cannot be read */
 	struct wal_end closes;		/* what its head records */
 };
 
