@@ -113,6 +113,35 @@ never_more_than_the_limit(void **state)
 }
 
 static int
+take_and_wait(void *arg)
+{
+	(void)arg;
+	if (!shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 900))
+		return 1;
+	await_death();
+	return 1;
+}
+
+/* What another process has counts, until it is reaped. */
+static void
+shares_add_up(void **state)
+{
+	(void)state;
+	reset_shared();
+	test_fork(SHM_WORKER(0), take_and_wait, NULL);
+	meet(&shared->ready, 1);
+	assert_int_equal(shm_budget_share(SHM_BUDGET_REQUEST_BYTES,
+	    SHM_WORKER(0)), 900);
+	assert_false(shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 101));
+	assert_false(shm_budget_take_alone(SHM_BUDGET_REQUEST_BYTES, 2000));
+	test_kill(SHM_WORKER(0));
+	assert_false(shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 101));
+	assert_int_equal(test_reap(SHM_WORKER(0)).budget, 900);
+	assert_true(shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 1000));
+	shm_budget_give(SHM_BUDGET_REQUEST_BYTES, 1000);
+}
+
+static int
 take_give_for_ever(void *arg)
 {
 	(void)arg;
@@ -216,6 +245,7 @@ main(void)
 		cmocka_unit_test(no_limit_takes_all),
 		cmocka_unit_test(giving_too_much_is_a_bug),
 		cmocka_unit_test(never_more_than_the_limit),
+		cmocka_unit_test(shares_add_up),
 		cmocka_unit_test(death_gives_back),
 		cmocka_unit_test(sequences_are_unique_and_rise),
 		cmocka_unit_test(sequence_counts_each_draw),
