@@ -167,6 +167,7 @@ shm_ordinal_add(struct slice name, uint32_t *index)
 	to->shard = shard;
 	to->now.owner = SHM_NOBODY;
 	to->now.state = SHM_ORDINAL_ORPHANED;
+	FAULT_HERE(shm_insert);
 	*index = shm_ordinal_count();
 	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
 out:

@@ -228,6 +228,25 @@ half_a_command_is_dropped(void **state)
 	assert_false(shm_mailbox_receive(&c));
 }
 
+/* The wake comes before the command: who looks in between waits for it, and
+ * one wake is enough. */
+static void
+early_wake_finds_the_command(void **state)
+{
+	struct shm_command c;
+	pid_t sender;
+
+	(void)state;
+	empty_own();
+	assert_err(fault_set("shm_send=delay:100:1"), ERR_OK);
+	sender = test_fork(SHM_WORKER(0), send_one, NULL);
+	assert_true(wait_mail());
+	shm_mailbox_drain();
+	assert_true(shm_mailbox_receive(&c));
+	assert_left_well(sender);
+	test_reap(SHM_WORKER(0));
+}
+
 static int
 send_numbers(void *arg)
 {
@@ -287,6 +306,7 @@ main(void)
 		cmocka_unit_test(next_life_starts_empty),
 		cmocka_unit_test(late_reply_is_dropped),
 		cmocka_unit_test(half_a_command_is_dropped),
+		cmocka_unit_test(early_wake_finds_the_command),
 		cmocka_unit_test(nothing_is_lost_or_torn),
 	};
 

@@ -131,6 +131,39 @@ half_a_change_is_undone(void **state)
 	assert_int_equal(after.version, 9);
 }
 
+static int
+add(void *arg)
+{
+	uint32_t index;
+
+	(void)arg;
+	return shm_ordinal_add(SLICE("half"), &index).kind;
+}
+
+/* A death with the mutex, but outside of any change, undoes none; and a half
+ * added ordinal is not there. */
+static void
+whole_changes_are_not_undone(void **state)
+{
+	struct uuid u = uuid_named(SLICE("half"));
+	struct shm_ordinal o;
+	uint32_t index;
+	bool changed;
+	int status;
+
+	(void)state;
+	assert_err(shm_ordinal_assign(0, SHM_WORKER(3), SHM_ORDINAL_MOVING, 50,
+	    &changed), ERR_OK);
+	assert_err(fault_set("shm_insert=die:1"), ERR_OK);
+	status = test_wait(test_fork(SHM_WORKER(0), add, NULL));
+	assert_true(WIFSIGNALED(status));
+	test_reap(SHM_WORKER(0));
+	assert_err(shm_ordinal_get(0, &o), ERR_OK);
+	assert_int_equal(o.version, 50);
+	assert_int_equal(o.owner, SHM_WORKER(3));
+	assert_err(shm_ordinal_find(&u, &index), ERR_NOT_FOUND);
+}
+
 /* A later whole change is not undone by the note of an earlier one. */
 static int
 assign_many(void *arg)
@@ -177,6 +210,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_ordinals_are_there),
 		cmocka_unit_test(shard_ids_are_the_contracts),
+		cmocka_unit_test(whole_changes_are_not_undone),
 		cmocka_unit_test(others_are_added_once),
 		cmocka_unit_test(newest_assignment_wins),
 		cmocka_unit_test(half_a_change_is_undone),

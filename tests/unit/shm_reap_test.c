@@ -142,7 +142,9 @@ everything_comes_back(void **state)
 static void
 the_living_keep_what_they_hold(void **state)
 {
+	struct shm_store_key key = { STORE_ROLLOUT, SLICE("loading") };
 	struct shm_store_info info;
+	struct shm_ref loading;
 	struct shm_reaped r;
 
 	(void)state;
@@ -160,6 +162,8 @@ the_living_keep_what_they_hold(void **state)
 	assert_true(info.oldest_serial != 0);
 	assert_int_equal(shm_budget_used(SHM_BUDGET_REQUEST_BYTES), 700);
 	assert_true(shm_shard_claimed(shm_store_shard(ref, 0)).live);
+	assert_err(shm_store_find(key, &loading), ERR_OK);
+	assert_int_equal(shm_store_load_state(loading), SHM_LOAD_LOADING);
 	test_kill(SHM_WORKER(1));
 	r = test_reap(SHM_WORKER(1));
 	assert_int_equal(r.guards, 1);
