@@ -124,7 +124,11 @@ class Kill(unittest.TestCase):
                     f.write("pid=%d id=test\n" % (1 if i % 2 else os.getpid()))
                 self.assertTrue(os.path.exists(s.socket))
                 s.start()
-                after = sorted(os.listdir(s.data_dir))
+                names = sorted(os.listdir(s.data_dir))
+                # A kill in the middle of a put leaves one unfinished file,
+                # which a start removes once it is a minute old.
+                after = [n for n in names if not n.startswith(".tmp-")]
+                self.assertLessEqual(len(names) - len(after), i + 1, names)
                 self.assertIn(before, (None, after))
                 before = after
             s.ctl("shutdown")

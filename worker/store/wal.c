@@ -199,7 +199,9 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 		if (what == WAL_TORN)
 			found->torn = !batch.zero;
 	}
-	found->end = MAX(scan.whole_end, span->head_bytes);
+	/* Never 0, which means "none": of a file that was cut to nothing the
+	 * first bytes count as damage. */
+	found->end = MAX(MAX(scan.whole_end, span->head_bytes), 8ull);
 	found->sequence = scan.sequence;
 out:
 	free(bytes);
