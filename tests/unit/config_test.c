@@ -61,7 +61,6 @@ defaults_are_the_contract(void **state)
 	assert_int_equal(c.rollout_merge_max_bytes, 1073741824);
 	assert_int_equal(c.rollout_merge_memory_bytes, 3221225472);
 	assert_int_equal(c.rollout_wal_pending_max_generations, 4096);
-	assert_int_equal(c.rollout_cache_bytes, 2147483648);
 	assert_int_equal(c.request_body_idle_timeout_secs, 120);
 	assert_int_equal(c.loop, CONFIG_LOOP_AUTO);
 	assert_int_equal(c.worker_header, 0);
@@ -146,7 +145,7 @@ bad_arguments_are_named(void **state)
 	assert_refused(read_args(NULL, "--port=-1", NULL), "not a whole number");
 	assert_refused(read_args(NULL, "--port=1x", NULL), "not a whole number");
 	assert_refused(read_args(NULL, "--port=65536", NULL), "maximum of 65535");
-	assert_refused(read_args(NULL, "--rollout-cache-bytes",
+	assert_refused(read_args(NULL, "--rollout-merge-max-bytes",
 	    "18446744073709551616", NULL), "maximum");
 	assert_refused(read_args(NULL, "--drain-secs=0", NULL), "minimum of 1");
 	assert_refused(read_args(NULL, "--loop=uring", NULL),

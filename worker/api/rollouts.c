@@ -1,13 +1,13 @@
 #include "common/base.h"
 
 #include <stdlib.h>
-#include <strings.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
+#include "worker/api/media.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
 #include "worker/api/row_read.h"
@@ -240,24 +240,12 @@ store_is_open(struct api_request *q)
 	http_resume(q->r);
 }
 
-static bool
-is_json(struct slice type)
-{
-	const char *end = memchr(type.ptr, ';', type.len);
-	size_t n = end == NULL ? type.len : (size_t)(end - type.ptr);
-
-	while (n > 0 && type.ptr[n - 1] == ' ')
-		n--;
-	return n == strlen("application/json") &&
-	    strncasecmp(type.ptr, "application/json", n) == 0;
-}
-
 static void
 append_begin(struct http_request *r)
 {
 	struct append_request *a;
 
-	if (r->head.content_type.len == 0 || !is_json(r->head.content_type)) {
+	if (media_of(r->head.content_type) != MEDIA_JSON) {
 		http_reply_err(r, FAIL(BAD_INPUT,
 		    "Content-Type must be application/json"));
 		return;

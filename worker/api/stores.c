@@ -1,12 +1,12 @@
 #include "common/base.h"
 
 #include <stdlib.h>
-#include <strings.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
+#include "worker/api/media.h"
 #include "worker/api/request.h"
 #include "worker/store/registry.h"
 #include "worker/store/remove.h"
@@ -153,21 +153,6 @@ created(struct op *op, int32_t res)
 	store_open(api_engine(), s->q.kind, s->name, &s->q.wait);
 }
 
-/* application/json or application/anything+json (contract 1.3). */
-static bool
-is_json(struct slice type)
-{
-	const char *end = memchr(type.ptr, ';', type.len);
-	size_t n = end == NULL ? type.len : (size_t)(end - type.ptr);
-
-	while (n > 0 && type.ptr[n - 1] == ' ')
-		n--;
-	if (n < 12 || strncasecmp(type.ptr, "application/", 12) != 0)
-		return false;
-	return (n == 16 && strncasecmp(type.ptr + 12, "json", 4) == 0) ||
-	    (n > 17 && strncasecmp(type.ptr + n - 5, "+json", 5) == 0);
-}
-
 static struct err
 parse_create(struct store_request *s, struct slice body)
 {
@@ -208,7 +193,9 @@ create_body(struct http_request *r, struct slice body, bool last)
 static void
 create_begin(struct http_request *r)
 {
-	if (!is_json(r->head.content_type))
+	enum media media = media_of(r->head.content_type);
+
+	if (media != MEDIA_JSON && media != MEDIA_JSON_LIKE)
 		http_reply_err(r, FAIL(MEDIA_TYPE,
 		    "Content-Type must be application/json"));
 	else

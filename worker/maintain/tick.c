@@ -257,8 +257,8 @@ forget_everywhere(struct aged_store *a)
 			continue;
 		e = ask_worker(&a->env->asks, slot, &command, FORGET_SPAN_NS);
 		if (err_is(e))
-			log_err(LOG_WARN, e, "worker keeps a deleted store "
-			    "for now store=%s worker=%u", a->name,
+			log_err(LOG_WARN, e, "worker still holds a deleted "
+			    "store store=%s worker=%u", a->name,
 			    slot - SHM_WORKER(0));
 	}
 }
