@@ -16,10 +16,13 @@ class Durable(unittest.TestCase):
             for flush in (False, True):		# also the first after a seal
                 c.append("st", [row("before-%s" % flush)],
                          flush=flush).must(201)
-                s.fault("wal_sync=delay:1500:1")
+                # The first after a seal is put with its entry.
+                point = "wal_rotate" if flush else "wal_sync"
+                s.fault("%s=delay:1500" % point)
                 started = time.monotonic()
                 c.append("st", [row("slow-%s" % flush)]).must(201)
                 self.assertGreaterEqual(time.monotonic() - started, 1.4)
+                s.fault("%s=off" % point)
 
     def test_killed_before_the_sync_nothing_was_acknowledged(self):
         for point in ("wal_write", "wal_sync", "wal_publish"):

@@ -1,7 +1,7 @@
 """A full disk: 507, reads go on, and it recovers by itself (A.4).
 
 The data directory is a small tmpfs in a mount namespace of the server's own,
-which ends with it; a filler file takes half of it.
+which ends with it; a filler file takes what is left of it.
 """
 
 import os
@@ -10,17 +10,15 @@ import unittest
 from harness import Server
 from rows import row, same_rows
 
-MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size=32m none "$0" && exec "$@"'
+LEFT = 4 << 20
+MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size=64m none "$0" && exec "$@"'
 
 
-def fill(path, mib):
-    """Takes up to that much of what is left."""
-    with open(path, "wb", buffering=0) as f:
-        try:
-            for _ in range(mib):
-                f.write(bytes(1 << 20))
-        except OSError:
-            pass
+def fill(path):
+    """A file that leaves LEFT bytes of its file system."""
+    fs = os.statvfs(os.path.dirname(path))
+    with open(path, "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, fs.f_bavail * fs.f_bsize - LEFT)
 
 
 class FullDisk(unittest.TestCase):
@@ -33,7 +31,7 @@ class FullDisk(unittest.TestCase):
             filler = "/proc/%d/root%s/filler" % (s.proc.pid, s.data_dir)
             acked, n = [], 0
             for round_ in range(5):
-                fill(filler, 12)
+                fill(filler)
                 for _ in range(1000):
                     r = row("%d-%d" % (round_, n), content="x" * 200000)
                     n += 1
