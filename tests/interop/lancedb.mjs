@@ -121,8 +121,10 @@ async function run(table, [verb, ...args]) {
 		await table.delete(args[0]);
 		return table.version();
 	case "upsert":
+		// Into the base table: by default the engine would append to a
+		// shard of its own.
 		await table.mergeInsert(args[0]).whenMatchedUpdateAll()
-			.whenNotMatchedInsertAll()
+			.whenNotMatchedInsertAll().useLsmWrite(false)
 			.execute(table_of(await table.schema(), args[1]));
 		return table.version();
 	case "optimize":
