@@ -3,6 +3,8 @@
 #include "worker/api/request.h"
 #include "worker/store/registry.h"
 
+#define PENDING_RETRY_SECS 5
+
 static struct engine *engine;
 
 void
@@ -40,6 +42,15 @@ api_reply_err(struct api_request *q, struct err e)
 		e.what = arena_printf(&q->r->arena, "%s '%.*s' does not exist",
 		    q->kind->title, (int)name_of(q).len, name_of(q).ptr);
 	http_reply_err(q->r, e);
+}
+
+void
+api_reply_read_err(struct api_request *q, struct err e)
+{
+	if (e.kind == ERR_BUSY)
+		http_reply_err_as(q->r, e, NULL, PENDING_RETRY_SECS);
+	else
+		http_reply_err(q->r, e);
 }
 
 static void

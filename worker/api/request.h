@@ -49,6 +49,9 @@ void api_close(struct api_request *);
 
 /* An error of a store request: NOT_FOUND names the store. */
 void api_reply_err(struct api_request *, struct err);
+/* An error of a read: a store with too many pending generations needs some
+ * seconds until they are folded (contract 1.4). */
+void api_reply_read_err(struct api_request *, struct err);
 /* Memory for a handler's state, cleared; NULL: answered already. */
 void *api_state(struct http_request *, size_t bytes) MUST_CHECK;
 

@@ -64,7 +64,7 @@ get_then(struct api_request *q)
 	buf_init(&g->reply, ROW_JSON_MAX);
 	e = object_map_guarded(get_guarded, g);
 	if (err_is(e))
-		http_reply_err(q->r, e);
+		api_reply_read_err(q, e);
 	else
 		http_reply_json(q->r, 200, buf_slice(&g->reply));
 }
@@ -107,7 +107,7 @@ blob_then(struct api_request *q)
 	if (!err_is(e) && (blob == NULL || array_is_null(blob, g->at)))
 		e = FAIL(NOT_FOUND, "no such record, or it has no payload");
 	if (err_is(e)) {
-		http_reply_err(q->r, e);
+		api_reply_read_err(q, e);
 		return;
 	}
 	/* The bytes may lie in a file that a later view leaves out. */
@@ -218,7 +218,7 @@ list_then(struct api_request *q)
 		e = object_map_guarded(fill_guarded, l);
 	}
 	if (err_is(e)) {
-		http_reply_err(q->r, e);
+		api_reply_read_err(q, e);
 		return;
 	}
 	if (l->ended) {

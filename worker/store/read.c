@@ -300,6 +300,7 @@ check_pending(const struct store *s)
 {
 	const struct config *c = s->engine->config;
 	struct snapshot_pending p = snapshot_pending(s->snapshot);
+	struct shm_slot *slot;
 	uint32_t i;
 
 	for (i = 0; i < s->snapshot->shard_count; i++)
@@ -308,6 +309,10 @@ check_pending(const struct store *s)
 	if (c->rollout_wal_pending_max_generations == 0 ||
 	    p.sum <= c->rollout_wal_pending_max_generations)
 		return OK;
+	slot = shm_store_slot(s->ref);
+	if (slot != NULL)
+		atomic_fetch_add_explicit(&slot->reads_refused, 1,
+		    memory_order_relaxed);
 	return FAIL(BUSY, "too many pending WAL generations");
 }
 
