@@ -319,6 +319,17 @@ ring_buf_release(struct loop *l, uint32_t index)
 		ring_start(l, waiter);
 }
 
+/* Nothing to submit, nothing done, and no work of the kernel's that waits for
+ * us to come by: a look needs no system call. */
+static bool
+nothing_new(struct ring *r)
+{
+	return io_uring_sq_ready(&r->uring) == 0 &&
+	    io_uring_cq_ready(&r->uring) == 0 &&
+	    (IO_URING_READ_ONCE(*r->uring.sq.kflags) &
+	    (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) == 0;
+}
+
 static void
 ring_wait(struct loop *l, uint64_t wait_ns)
 {
@@ -327,6 +338,8 @@ ring_wait(struct loop *l, uint64_t wait_ns)
 	struct __kernel_timespec ts;
 	int rc;
 
+	if (wait_ns == 0 && nothing_new(r))
+		return;
 	if (wait_ns == 0) {
 		rc = io_uring_submit_and_get_events(&r->uring);
 	} else {

@@ -16,6 +16,8 @@
 /* Inline syncs are worth it while they are shorter than a hand-over and what
  * could be served meanwhile; beyond this the ring writes (design 4). */
 #define INLINE_SYNC_MAX_NS	NS_PER_MS
+/* One slow sync in many is the disk's, and says little about the next. */
+#define SYNC_SAMPLE_MAX_NS	(4 * INLINE_SYNC_MAX_NS)
 #define KEEP_BYTES		(8u << 20)	/* of buffers between commits */
 #define ROTATES_MAX		8u
 
@@ -355,9 +357,19 @@ check_fence(struct writer *w, uint64_t position)
 	return err_is(e) ? e : FAIL(FENCED, "next wal position is taken");
 }
 
+/* However it was written: else one bad moment would end inline syncs for ever. */
+static void
+note_sync(struct engine *en, uint64_t took_ns)
+{
+	en->sync_ns += MIN(took_ns, SYNC_SAMPLE_MAX_NS) / 8 - en->sync_ns / 8;
+}
+
 static void
 written(struct writer *w, struct err e)
 {
+	uint64_t took_ns = clock_mono_ns() - w->began_ns;
+
+	note_sync(w->store->engine, took_ns);
 	if (!err_is(e))
 		e = FAULT(wal_sync);
 	if (!err_is(e))
@@ -366,8 +378,7 @@ written(struct writer *w, struct err e)
 		commit_failed(w, e);
 		return;
 	}
-	shm_metric_observe(METRIC_memwald_wal_sync_seconds, 0,
-	    clock_mono_ns() - w->began_ns);
+	shm_metric_observe(METRIC_memwald_wal_sync_seconds, 0, took_ns);
 	w->entry.end += w->message.len;
 	commit_done(w);
 }
@@ -389,14 +400,8 @@ write_done(struct op *op, int32_t res)
 static void
 write_inline(struct writer *w)
 {
-	struct engine *en = w->store->engine;
-	uint64_t began = clock_mono_ns();
-	struct err e;
-
-	e = object_write_sync(w->entry.fd, w->message.ptr, w->message.len,
-	    w->entry.end);
-	en->sync_ns += (clock_mono_ns() - began) / 8 - en->sync_ns / 8;
-	written(w, e);
+	written(w, object_write_sync(w->entry.fd, w->message.ptr,
+	    w->message.len, w->entry.end));
 }
 
 static void

@@ -30,7 +30,7 @@ struct engine {
 	struct list due;		/* writers with something to commit */
 	uint32_t due_count;
 	struct list calls;		/* waiting for a reply */
-	uint64_t sync_ns;		/* smoothed time of an inline sync */
+	uint64_t sync_ns;		/* smoothed time of a commit's sync */
 };
 
 struct err engine_init(struct engine *, const struct config *, struct loop *,
