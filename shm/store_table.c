@@ -253,20 +253,36 @@ hash_of(struct shm_store_key key)
 	    (uint32_t)key.kind * 0x9e3779b9u;
 }
 
-/* The cell that holds it, or sizes.cells. With the mutex held. */
+static bool
+has_key(const struct shm_slot *s, struct shm_store_key key, uint32_t hash)
+{
+	return s->hash == hash && s->kind == key.kind &&
+	    slice_eq(slice_make(s->name, s->name_len), key.name);
+}
+
+static bool
+is_deleted(const struct shm_slot *s)
+{
+	return (atomic_load(&s->flags) & SHM_FLAG_DELETED) != 0;
+}
+
+/* The cell that holds it, or sizes.cells: of several with this name the one
+ * that is not deleted, if there is one. With the mutex held. */
 static uint32_t
 find_cell(struct shm_store_key key, uint32_t hash)
 {
-	uint32_t cell = hash & (sizes.cells - 1);
+	uint32_t cell = hash & (sizes.cells - 1), found = sizes.cells;
 
 	for (; cells[cell] != 0; cell = (cell + 1) & (sizes.cells - 1)) {
 		struct shm_slot *s = shm_slot_at(cells[cell] - 1);
 
-		if (s->hash == hash && s->kind == key.kind &&
-		    slice_eq(slice_make(s->name, s->name_len), key.name))
+		if (!has_key(s, key, hash))
+			continue;
+		if (!is_deleted(s))
 			return cell;
+		found = cell;
 	}
-	return sizes.cells;
+	return found;
 }
 
 /* Closes the gap, so that probes need no tombstones. */
@@ -307,6 +323,15 @@ shm_store_find(struct shm_store_key key, struct shm_ref *ref)
 		*ref = ref_of(cells[cell] - 1);
 	shm_mutex_unlock(&table->mutex);
 	return cell < sizes.cells ? OK : FAIL(NOT_FOUND, "not resident");
+}
+
+static void
+mark_deleted(struct shm_slot *s)
+{
+	shm_rwlock_write(shm_slot_lock(s));
+	atomic_fetch_or(&s->flags, SHM_FLAG_DELETED);
+	atomic_fetch_add(&s->serial, 1);
+	shm_rwlock_write_done(shm_slot_lock(s));
 }
 
 /* With the mutex held. False: somebody needs it after all. */
@@ -402,36 +427,50 @@ fill(struct shm_store_key key, uint32_t hash, const struct uuid *store)
 	return ref_of(index);
 }
 
+/* Of the slots with this name the one of that store, or NO_SLOT. Others are
+ * of stores that were deleted: they go, or, while somebody needs them, they
+ * only learn of it. With the mutex held. */
+static uint32_t
+find_or_retire(struct shm_store_key key, uint32_t hash,
+    const struct uuid *store)
+{
+	uint32_t cell = hash & (sizes.cells - 1);
+
+	while (cells[cell] != 0) {
+		uint32_t index = cells[cell] - 1;
+		struct shm_slot *s = shm_slot_at(index);
+
+		if (has_key(s, key, hash)) {
+			if (uuid_eq(&s->store, store))
+				return index;
+			/* The gap was closed: this cell is another's now. */
+			if (evict(index, false))
+				continue;
+			if (!is_deleted(s))
+				mark_deleted(s);
+		}
+		cell = (cell + 1) & (sizes.cells - 1);
+	}
+	return NO_SLOT;
+}
+
 struct err
 shm_store_insert(struct shm_store_key key, const struct uuid *store,
     struct shm_ref *ref)
 {
-	uint32_t hash = hash_of(key), cell;
+	uint32_t hash = hash_of(key), index;
 	struct err e = OK;
 
 	MUST(key.kind < STORE_KIND_COUNT);
 	MUST(key.name.len > 0 && key.name.len <= SHM_STORE_NAME_MAX);
 	shm_mutex_lock(&table->mutex);
-	cell = find_cell(key, hash);
-	if (cell < sizes.cells) {
-		uint32_t index = cells[cell] - 1;
-
-		if (uuid_eq(&shm_slot_at(index)->store, store)) {
-			*ref = ref_of(index);
-			goto out;
-		}
-		if (!evict(index, false)) {
-			e = FAIL(BUSY, "the deleted store of this name is "
-			    "still in use");
-			goto out;
-		}
-	}
-	if (table->free_slot == NO_SLOT && !evict_least(false)) {
+	index = find_or_retire(key, hash, store);
+	if (index != NO_SLOT)
+		*ref = ref_of(index);
+	else if (table->free_slot == NO_SLOT && !evict_least(false))
 		e = FAIL(BUSY, "all slots for resident stores are in use");
-		goto out;
-	}
-	*ref = fill(key, hash, store);
-out:
+	else
+		*ref = fill(key, hash, store);
 	shm_mutex_unlock(&table->mutex);
 	return e;
 }
@@ -519,12 +558,23 @@ shm_store_shard_add(struct shm_ref ref, const struct uuid *shard,
 	return e;
 }
 
+/* Whether a probe for its key comes to this slot. */
+static bool
+is_indexed(uint32_t index)
+{
+	uint32_t cell = shm_slot_at(index)->hash & (sizes.cells - 1);
+
+	while (cells[cell] != 0 && cells[cell] != index + 1)
+		cell = (cell + 1) & (sizes.cells - 1);
+	return cells[cell] != 0;
+}
+
 /* Counts of what derive would find. */
 bool
 shm_store_table_sound(void)
 {
 	uint32_t i, used = 0, found = 0, free_slots = 0, chained = 0, loose = 0;
-	uint32_t cell, r;
+	uint32_t r;
 
 	shm_mutex_lock(&table->mutex);
 	for (i = 0; i < sizes.slots; i++) {
@@ -533,9 +583,7 @@ shm_store_table_sound(void)
 		if (!in_use(s))
 			continue;
 		used++;
-		cell = find_cell((struct shm_store_key){ s->kind,
-		    slice_make(s->name, s->name_len) }, s->hash);
-		found += cell < sizes.cells && cells[cell] == i + 1;
+		found += is_indexed(i);
 		for (r = s->first_record; r != SHM_NO_RECORD &&
 		    chained <= sizes.records; r = records[r].next)
 			chained++;

@@ -150,10 +150,10 @@ struct shm_record {
 /* Looks up; NOT_FOUND if the store is not resident. */
 struct err shm_store_find(struct shm_store_key, struct shm_ref *) MUST_CHECK;
 
-/* Finds or fills a slot, evicting if need be. A slot that is there already
- * wins if it is the same store; another store uuid under this name (deleted
- * and created anew) replaces it, if nobody needs the old one: else BUSY. A new
- * one is ABSENT. */
+/* Finds or fills a slot, evicting if need be; a new one is ABSENT. A slot of
+ * this name with another store uuid is of a store that was deleted before this
+ * one was created: it is evicted, or, while a slow reader or a dead handle
+ * needs it, marked deleted and left beside the new one. */
 struct err shm_store_insert(struct shm_store_key, const struct uuid *store,
     struct shm_ref *) MUST_CHECK;
 

@@ -209,21 +209,56 @@ needed_slots_stay(void **state)
 static void
 new_store_of_a_name_replaces_the_old(void **state)
 {
-	struct shm_ref old = must_insert("name"), now;
+	struct shm_ref old = must_insert("name"), now, found;
 	struct uuid other = store_uuid("another store");
 
 	(void)state;
-	assert_err(shm_store_delete(old), ERR_OK);
-	assert_int_equal(shm_store_flags(old), SHM_FLAG_DELETED);
-	assert_err(shm_store_pin(old), ERR_OK);
-	assert_err(shm_store_insert(key("name"), &other, &now), ERR_BUSY);
-	shm_store_unpin(old);
 	shm_store_touch(old);		/* a deleted tail keeps nobody */
 	assert_err(shm_store_insert(key("name"), &other, &now), ERR_OK);
-	assert_false(shm_ref_eq(old, now));
+	assert_null(shm_store_slot(old));
 	assert_int_equal(shm_store_flags(now), 0);
 	assert_false(shm_store_untouch(now));
+	assert_err(shm_store_find(key("name"), &found), ERR_OK);
+	assert_true(shm_ref_eq(found, now));
 	assert_err(shm_store_evict(now), ERR_OK);
+}
+
+/* A slow reader of a deleted store does not keep its name. */
+static void
+old_store_in_use_stays_beside_the_new(void **state)
+{
+	struct shm_ref old = must_insert("name"), now, again, third;
+	struct uuid other = store_uuid("another store");
+	struct uuid next = store_uuid("a third store");
+
+	(void)state;
+	assert_err(shm_store_pin(old), ERR_OK);
+	assert_err(shm_store_insert(key("name"), &other, &now), ERR_OK);
+	assert_false(shm_ref_eq(old, now));
+	assert_non_null(shm_store_slot(old));
+	assert_int_equal(shm_store_flags(old), SHM_FLAG_DELETED);
+	assert_int_equal(shm_store_flags(now), 0);
+	assert_err(shm_store_find(key("name"), &again), ERR_OK);
+	assert_true(shm_ref_eq(again, now));
+	assert_err(shm_store_insert(key("name"), &other, &again), ERR_OK);
+	assert_true(shm_ref_eq(again, now));
+	assert_true(shm_store_table_sound());
+
+	/* Two of the old in use, and each goes when it may. */
+	assert_err(shm_store_pin(now), ERR_OK);
+	assert_err(shm_store_insert(key("name"), &next, &third), ERR_OK);
+	assert_err(shm_store_evict(old), ERR_BUSY);
+	shm_store_unpin(old);
+	assert_err(shm_store_evict(old), ERR_OK);
+	assert_err(shm_store_find(key("name"), &again), ERR_OK);
+	assert_true(shm_ref_eq(again, third));
+	shm_store_unpin(now);
+	assert_err(shm_store_insert(key("name"), &next, &again), ERR_OK);
+	assert_true(shm_ref_eq(again, third));
+	assert_null(shm_store_slot(now));
+	assert_true(shm_store_table_sound());
+	assert_err(shm_store_evict(third), ERR_OK);
+	assert_err(shm_store_find(key("name"), &again), ERR_NOT_FOUND);
 }
 
 static void
@@ -483,6 +518,7 @@ main(void)
 		cmocka_unit_test(full_table_evicts_the_least_used),
 		cmocka_unit_test(needed_slots_stay),
 		cmocka_unit_test(new_store_of_a_name_replaces_the_old),
+		cmocka_unit_test(old_store_in_use_stays_beside_the_new),
 		cmocka_unit_test(records_come_and_go),
 		cmocka_unit_test(dirty_mark_and_iteration),
 		cmocka_unit_test(table_survives_its_holder),
