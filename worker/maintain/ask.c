@@ -4,7 +4,10 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "shm/process.h"
 #include "worker/maintain/ask.h"
+
+#define LOOK_NS (50 * NS_PER_MS)	/* whether the worker still lives */
 
 struct question {		/* on the stack of the thread that waits */
 	struct list link;
@@ -27,7 +30,7 @@ ask_init(struct ask *a)
 }
 
 static struct timespec
-deadline_after(uint64_t span_ns)
+time_after(uint64_t span_ns)
 {
 	uint64_t real = clock_real_ns(span_ns);
 	struct timespec ts;
@@ -42,15 +45,34 @@ deadline_after(uint64_t span_ns)
 	return ts;
 }
 
+/* With the mutex held. What a worker had taken when it died nobody answers. */
+static void
+wait_for_answer(struct ask *a, struct question *q, uint64_t life,
+    uint64_t span_ns)
+{
+	uint64_t until_ns = clock_mono_ns() + span_ns;
+
+	while (!q->answered && clock_mono_ns() < until_ns) {
+		struct timespec look = time_after(LOOK_NS);
+		int rc = pthread_cond_timedwait(&a->cond, &a->mutex, &look);
+
+		MUST(rc == 0 || rc == ETIMEDOUT);
+		if (!q->answered && !shm_life_goes_on(life)) {
+			q->err = FAIL(UNAVAILABLE, "worker died");
+			return;
+		}
+	}
+}
+
 struct err
 ask_worker(struct ask *a, uint16_t slot, struct shm_command *command,
     uint64_t span_ns)
 {
-	struct timespec until = deadline_after(span_ns);
 	struct question q = { .token = shm_mailbox_token(),
 	    .err = FAIL(TIMED_OUT, "no reply from a worker in time") };
+	/* Before it is sent: else a death in between would not be seen. */
+	uint64_t life = shm_life_of(slot);
 	struct err e;
-	int rc = 0;
 
 	command->token = q.token;
 	MUST(pthread_mutex_lock(&a->mutex) == 0);
@@ -59,8 +81,8 @@ ask_worker(struct ask *a, uint16_t slot, struct shm_command *command,
 	/* Sent without the mutex: sending takes a lock of the segment. */
 	e = shm_mailbox_send(slot, command);
 	MUST(pthread_mutex_lock(&a->mutex) == 0);
-	while (!err_is(e) && !q.answered && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&a->cond, &a->mutex, &until);
+	if (!err_is(e))
+		wait_for_answer(a, &q, life, span_ns);
 	list_remove(&q.link);
 	MUST(pthread_mutex_unlock(&a->mutex) == 0);
 	return err_is(e) ? e : q.err;

@@ -8,10 +8,10 @@
  * the reply over. Nothing is held meanwhile but guards.
  *
  * Death:	of the worker: its reaper answers ABORTED for what it had not
- *		begun; for the rest there is the deadline.
+ *		taken; for the rest the waiting thread looks whether it lives.
  * Locking:	a mutex of the process, of no rank: nothing is taken under it.
- * Errors:	BUSY: mailbox full or nobody there. TIMED_OUT. What the reply
- *		says.
+ * Errors:	BUSY: mailbox full or nobody there. UNAVAILABLE: it died.
+ *		TIMED_OUT. What the reply says.
  */
 
 #include <pthread.h>

@@ -1,8 +1,12 @@
 #include "common/base.h"
 
+#include "common/clock.h"
+#include "shm/process.h"
 #include "worker/store/append.h"
 #include "worker/store/engine.h"
 #include "worker/store/store.h"
+
+#define LOOK_NS (50 * NS_PER_MS)	/* whether the other still lives */
 
 struct err
 engine_init(struct engine *en, const struct config *config, struct loop *loop,
@@ -23,32 +27,51 @@ static void
 call_end(struct engine_call *call, struct err e, uint64_t arg0)
 {
 	list_remove(&call->link);
-	timer_cancel(loop_timers(call->engine->loop), &call->deadline);
+	timer_cancel(loop_timers(call->engine->loop), &call->look);
 	call->done(call, e, arg0);
 }
 
 static void
-call_expired(struct timer *t)
+look_again(struct engine_call *call, uint64_t now_ns)
 {
-	call_end(CONTAINER_OF(t, struct engine_call, deadline),
-	    FAIL(TIMED_OUT, "no reply from another process in time"), 0);
+	timer_set(loop_timers(call->engine->loop), &call->look,
+	    MIN(now_ns + LOOK_NS, call->until_ns));
+}
+
+static void
+call_look(struct timer *t)
+{
+	struct engine_call *call = CONTAINER_OF(t, struct engine_call, look);
+	uint64_t now_ns = loop_now_ns(call->engine->loop);
+
+	if (now_ns >= call->until_ns)
+		call_end(call, FAIL(TIMED_OUT,
+		    "no reply from another process in time"), 0);
+	else if (!shm_life_goes_on(call->life))
+		call_end(call, FAIL(UNAVAILABLE,
+		    "the process that was asked died"), 0);
+	else
+		look_again(call, now_ns);
 }
 
 struct err
 engine_call(struct engine *en, struct engine_call *call, uint16_t to,
     struct shm_command *command, uint64_t span_ns)
 {
+	uint64_t now_ns = loop_now_ns(en->loop);
 	struct err e;
 
 	call->engine = en;
+	/* Before it is sent: else a death in between would not be seen. */
+	call->life = shm_life_of(to);
 	call->token = command->token = shm_mailbox_token();
 	e = shm_mailbox_send(to, command);
 	if (err_is(e))
 		return e;
 	list_append(&en->calls, &call->link);
-	timer_init(&call->deadline, call_expired);
-	timer_set(loop_timers(en->loop), &call->deadline,
-	    loop_now_ns(en->loop) + span_ns);
+	call->until_ns = now_ns + span_ns;
+	timer_init(&call->look, call_look);
+	look_again(call, now_ns);
 	return OK;
 }
 

@@ -45,14 +45,18 @@ bool engine_idle(const struct engine *);
 
 /*
  * A command to another process whose reply is waited for: at most until the
- * deadline, then TIMED_OUT (the work may still be done). done is called once,
- * from a later turn, unless engine_call answers an error (BUSY).
+ * deadline, then TIMED_OUT (the work may still be done), and no longer than
+ * the other lives: what it had taken when it died nobody answers, so whether
+ * it lives is looked at meanwhile, and the end is UNAVAILABLE. done is called
+ * once, from a later turn, unless engine_call answers an error (BUSY).
  */
 struct engine_call {
 	void (*done)(struct engine_call *, struct err, uint64_t arg0);
 	struct list link;
 	struct engine *engine;
-	struct timer deadline;
+	struct timer look;
+	uint64_t until_ns;
+	uint64_t life;			/* of the other */
 	uint64_t token;
 };
 
