@@ -9,8 +9,8 @@
 #include "worker/store/registry.h"
 #include "worker/store/remove.h"
 
-struct err
-remove_store(struct object_dir *root, const struct kind *kind,
+static struct err
+rename_away(struct object_dir *root, const struct kind *kind,
     const char *name, const struct uuid *store)
 {
 	char directory[REGISTRY_DIRECTORY_MAX], uuid[UUID_TEXT_LEN + 1];
@@ -23,14 +23,31 @@ remove_store(struct object_dir *root, const struct kind *kind,
 	snprintf(trash, sizeof(trash), "%s-%llu", uuid,
 	    (unsigned long long)(clock_wall_us() / 1000));
 	e = object_dir_open(root, REMOVE_TRASH, true, &to);
-	if (!err_is(e)) {
-		e = FAULT(store_rename);
-		if (!err_is(e))
-			e = object_rename(root, directory, to, trash);
-		object_dir_close(to);
-	}
+	if (err_is(e))
+		return e;
+	e = FAULT(store_rename);
+	if (!err_is(e))
+		e = object_rename(root, directory, to, trash);
+	object_dir_close(to);
 	if (e.kind == ERR_NOT_FOUND)
 		e = OK;		/* a removal before us got as far as here */
+	return e;
+}
+
+struct err
+remove_store(struct object_dir *root, const struct kind *kind,
+    const char *name, const struct uuid *store)
+{
+	struct registry_entry entry;
+	struct err e = registry_get(root, kind, name, &entry);
+
+	/* Removed before, and maybe created anew: what lies there is not what
+	 * we were sent for. */
+	if (e.kind == ERR_NOT_FOUND ||
+	    (!err_is(e) && !uuid_eq(&entry.store, store)))
+		return OK;
+	if (!err_is(e))
+		e = rename_away(root, kind, name, store);
 	if (!err_is(e))
 		e = FAULT(store_unregister);
 	if (!err_is(e))

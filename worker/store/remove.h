@@ -12,8 +12,11 @@
  *
  * Death:	after the rename the registry entry may still be there: the
  *		store then cannot be opened, and removing it again completes.
+ *		The entry goes last, so while it names this store the
+ *		directory is this store's; when it does not, all was done.
  * Locking:	none here; the caller holds the store's guard. Blocks.
- * Errors:	IO. A directory or entry that is missing already is fine.
+ * Errors:	IO. A directory or entry that is missing already is fine, also
+ *		when another store has the name by now: that one stays.
  */
 
 #include "common/err.h"
