@@ -234,12 +234,13 @@ lose_claim(struct writer *w)
 	w->at = WRITER_UNCLAIMED;
 }
 
-/* The entry may hold anything now: it is not written to again, and its last
- * acknowledged end is what its successor records. */
+/* The entry may hold anything now: it is not written to again. Its last
+ * acknowledged end is what its successor records and what a seal goes by. */
 static void
 give_up_entry(struct writer *w)
 {
-	w->closed = true;
+	close_entry(w);
+	w->closed = true;	/* also one without a commit */
 	wal_writer_close(&w->entry);
 }
 
