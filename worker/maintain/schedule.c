@@ -305,6 +305,20 @@ clean_trash(void)
 		    trash_run);
 }
 
+/* A deletion that a maintainer before us began, and slots of deleted stores
+ * that somebody still needed. */
+static void
+delete_marked(void)
+{
+	struct shm_ref ref;
+	uint32_t index = 0;
+
+	while (shm_store_next(&index, &ref)) {
+		if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0)
+			request(ref, WANT_DELETE, NULL);
+	}
+}
+
 static uint64_t
 interval_ns(void)
 {
@@ -321,8 +335,10 @@ tick(struct timer *t)
 	forced = sched.forced_every != 0 &&
 	    ++sched.ticks % sched.forced_every == 0;
 	tick_all(forced);
-	if (forced)
+	if (forced) {
 		clean_trash();
+		delete_marked();
+	}
 	/* Late ones are skipped, not caught up. */
 	while (next <= now) {
 		shm_metric_add(METRIC_memwald_ticks_missed_total,
@@ -400,6 +416,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	timer_init(&sched.pace_timer, set_pace);
 	set_pace(&sched.pace_timer);
 	start_ticker();
+	delete_marked();
 	walk_start(pool, root, found);
 	return OK;
 }

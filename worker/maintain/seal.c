@@ -50,7 +50,8 @@ struct sealing {
 /*
  * Which entries may be sealed: from the first on, as long as each has a
  * recorded end or was closed by this host's owner. Sentinels at the end are
- * left: a claimer whose sentinel is passed has to start again.
+ * left: a claimer whose sentinel is passed has to start again. Entries without
+ * a commit, which claims leave behind, wait for one that has some.
  */
 static struct err
 choose(struct sealing *s, const struct wal_list *list, bool *more)
@@ -59,6 +60,7 @@ choose(struct sealing *s, const struct wal_list *list, bool *more)
 	    shm_store_shard(s->aged->ref, s->shard);
 	struct shm_point closed = shm_shard_closed(state);
 	struct shm_claim claim = shm_shard_claimed(state);
+	bool any = false;
 	uint64_t bytes = 0;
 	uint32_t i;
 
@@ -83,10 +85,13 @@ choose(struct sealing *s, const struct wal_list *list, bool *more)
 			break;
 		}
 		bytes += s->ends[i];
+		any |= s->ends[i] > span->head_bytes;
 		s->span_count = i + 1;
 		s->by_owner = by_owner;
 		s->closed_epoch = claim.epoch;
 	}
+	if (!any)
+		s->span_count = 0;
 	return OK;
 }
 
