@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 """Killed again and again under load, it loses no acknowledged row (check 4).
 
-Every 200 ms a random worker or the maintainer dies, while clients append, get
-and list; then everything dies at once, the master first in every second round,
-and is started again. While the master lives no request may take longer than
-two seconds, whatever its outcome.
+Every 200 ms a random worker or the maintainer dies, while clients append, get,
+list and fold; then everything dies at once, the master first in every second
+round, and is started again. While the master lives no request may take longer
+than two seconds, whatever its outcome; a fold, which is work, no longer than
+ten. A process that is stopped is dead once its heartbeat is too old.
 """
 
 import random
+import signal
 import threading
 import time
 import unittest
 
-from oracle import Book, check_status
+from oracle import Book, check_status, check_temporary, fold
 from client import Lost
-from harness import LONG, SLOW, Server
+from harness import LONG, SLOW, Server, alive, wait_for
 
 ROUNDS = 4 if LONG else 2
 SECONDS = 60 if LONG else 5
 APPENDERS, READERS = 6, 2
 STUCK_SECONDS = 2.0 * SLOW
+FOLD_SECONDS = 10.0 * SLOW
+BEAT_SECONDS = 5.0			# master/child.c: older is dead
 
 
 class Load:
@@ -30,11 +34,12 @@ class Load:
         self.book = book
         self.stopping = threading.Event()
         self.failures = []
-        self.slowest = 0.0
-        self.requests = self.lost = 0
+        self.slowest = self.slowest_fold = 0.0
+        self.requests = self.lost = self.folds = 0
         work = [(self.append, "%d-%d" % (round_, k))
                 for k in range(APPENDERS)]
         work += [(self.read, str(k)) for k in range(READERS)]
+        work += [(self.fold, "")]
         self.threads = [threading.Thread(target=self.guard, args=w)
                         for w in work]
         for t in self.threads:
@@ -70,8 +75,7 @@ class Load:
     def read(self, c, name):
         pick = random.Random(name)
         while not self.stopping.is_set():
-            with self.book.lock:
-                acked = set(self.book.acked)
+            acked = self.book.acknowledged()
             try:
                 if pick.random() < 0.2:
                     reply = self.timed(lambda: c.get(
@@ -92,12 +96,26 @@ class Load:
                 self.lost += 1
                 self.stopping.wait(0.01)
 
+    def fold(self, c, _):
+        while not self.stopping.wait(0.3):
+            started = time.monotonic()
+            self.folds += fold(c, self.book.store)
+            if not self.stopping.is_set():
+                self.slowest_fold = max(self.slowest_fold,
+                                        time.monotonic() - started)
+
     def stop(self):
         self.stopping.set()
 
     def join(self):
         for t in self.threads:
             t.join()
+
+    def report(self, what):
+        print("%s: %d requests, %d without answer, %d rows acknowledged, "
+              "slowest %.2f s, fold %.2f s" % (
+                  what, self.requests, self.lost, len(self.book.acked),
+                  self.slowest, self.slowest_fold), flush=True)
 
 
 class Kill(unittest.TestCase):
@@ -114,12 +132,10 @@ class Kill(unittest.TestCase):
         load.stop()
         s.kill_all(master_first=round_ % 2 == 1)
         load.join()
-        print("round %d: %d kills, %d requests, %d without answer, "
-              "%d rows acknowledged, slowest %.2f s" % (
-                  round_, kills, load.requests, load.lost, len(book.acked),
-                  load.slowest), flush=True)
+        load.report("round %d: %d kills" % (round_, kills))
         self.assertEqual(load.failures, [])
         self.assertLess(load.slowest, STUCK_SECONDS)
+        self.assertLess(load.slowest_fold, FOLD_SECONDS)
         self.assertGreater(kills, SECONDS)
         s.start()
         book.check(s)
@@ -139,9 +155,43 @@ class Kill(unittest.TestCase):
                 self.one_round(s, book, round_, pick)
                 self.assertGreater(len(book.acked), before)
             book.check_after_restart(s)
+            book.check_base(s)
+            check_temporary(s)
+            self.assertEqual(sorted(book.check(s)), sorted(book.acked))
+            book.check_files(s)
+            check_status(s)
+
+    def stop_one(self, s, load, role):
+        """It hangs, then is dead, and its requests end with it."""
+        pid = s.processes(role)[0]
+        load.slowest = 0.0
+        s.kill(pid, signal.SIGSTOP)
+        wait_for("a replacement", lambda: not alive(pid) and
+                 pid not in s.processes(role) and s.processes(role),
+                 BEAT_SECONDS + 5)
+        check_status(s)
+
+    def test_stop_under_load(self):
+        with Server(workers=3, args=["--rollout-flush-interval-secs=1"]) as s:
             with s.client() as c:
-                c.merge_all("st")
+                c.create("st")
+            book = Book("st")
+            load = Load(s, book, 0)
+            try:
+                for role in ("worker", "maintainer"):
+                    before = len(book.acked)
+                    self.stop_one(s, load, role)
+                    wait_for("appends", lambda b=before: len(book.acked) > b)
+            finally:
+                load.stop()
+                load.join()
+            load.report("stopped twice")
+            self.assertEqual(load.failures, [])
+            self.assertLess(load.slowest, BEAT_SECONDS + STUCK_SECONDS)
             book.check(s)
+            book.check_after_restart(s)
+            book.check_base(s)
+            check_status(s)
 
 
 if __name__ == "__main__":

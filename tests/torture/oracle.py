@@ -5,21 +5,26 @@ A Book knows every row that was ever sent and which of them were acknowledged.
 Asked after the trouble, through every worker: each acknowledged row is there,
 once; a row that is there was sent, and is whole; a second restart changes
 nothing; no process is missing, no lock and no guard is held; what manifests
-name exists.
+name exists, and nothing is left that has no name. The base table itself, as
+the Lance engine reads it, holds the same rows once all is folded.
 """
 
 import os
 import sys
 import threading
+import time
 
-E2E = os.path.join(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))), "e2e")
-sys.path.insert(0, E2E)
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "e2e"))
+sys.path.insert(0, os.path.join(TESTS, "interop"))
 
+import engine				# noqa: E402
 import memwal				# noqa: E402
 from client import Lost			# noqa: E402
 from harness import locks_held, wait_for	# noqa: E402
 from rows import canonical, row		# noqa: E402
+
+TEMP_AGE_SECONDS = 60			# object/delete.c leaves younger ones
 
 
 def made(row_id):
@@ -54,7 +59,11 @@ class Book:
                 reply.status, reply.body[:300]))
         return False
 
-    def check_list(self, got, acked):
+    def acknowledged(self):
+        with self.lock:
+            return set(self.acked)
+
+    def check_list(self, got, acked, form=canonical):
         """One list, against what was acknowledged before it was asked for."""
         ids = [r["id"] for r in got]
         seen = set(ids)
@@ -69,7 +78,7 @@ class Book:
         if invented:
             raise AssertionError("never sent: %s" % sorted(invented)[:10])
         for r in got:
-            if canonical(r) != canonical(made(r["id"])):
+            if form(r) != canonical(made(r["id"])):
                 raise AssertionError("not whole: %s" % r)
         return ids
 
@@ -77,8 +86,7 @@ class Book:
         """Through every worker; all must agree. The ids, in order."""
         answers = []
         for client in server.clients_by_worker().values():
-            with self.lock:
-                acked = set(self.acked)
+            acked = self.acknowledged()
             answers.append(self.check_list(client.list(self.store), acked))
             client.close()
         if any(a != answers[0] for a in answers):
@@ -103,6 +111,51 @@ class Book:
                 if not os.path.isdir(os.path.join(shard.path, name)):
                     raise AssertionError("named and absent: %s" % name)
 
+    def check_base(self, server):
+        """Folds all there is; then the base table alone has every row."""
+        with server.client() as c:
+            wait_for("all to be folded", lambda: fold(c, self.store), 30)
+        ids = self.check(server)
+        pending = memwal.pending(server.store_dir(self.store))
+        if any(pending.values()):
+            raise AssertionError("folded, and still pending: %s" % pending)
+        got = engine.run(server.store_dir(self.store), ["rows"])[0]
+        base = self.check_list(got, set(ids), engine.from_lance)
+        if sorted(base) != sorted(ids):
+            raise AssertionError("only in the base table: %s" % sorted(
+                set(base) - set(ids))[:10])
+
+
+def fold(client, store):
+    """True once a forced fold finds nothing to do."""
+    try:
+        reply = client.post("/api/v1/internal/merge-wal/" + store)
+    except Lost:
+        return False
+    if reply.status not in (200, 503):
+        raise AssertionError("fold: %d %s" % (reply.status, reply.body[:300]))
+    return reply.status == 200 and reply.json()["reclaimed"] == 0
+
+
+def temporary(server):
+    """What killed processes left half made: files without a name yet."""
+    return [os.path.join(folder, name)
+            for folder, _, names in os.walk(server.data_dir)
+            for name in names if name.startswith(".tmp-")]
+
+
+def check_temporary(server):
+    """Once they are old enough a start removes them."""
+    server.kill_all()
+    old = time.time() - 2 * TEMP_AGE_SECONDS
+    left = temporary(server)
+    for path in left:
+        os.utime(path, (old, old))
+    server.start()
+    wait_for("temporary files to go", lambda: not set(left) & set(
+        temporary(server)))
+    return len(left)
+
 
 def check_status(server):
     """All processes there and well, nothing held."""
@@ -116,3 +169,4 @@ def check_status(server):
         wait_for("a clean status", clean, 10)
     except AssertionError:
         raise AssertionError(server.ctl("status")) from None
+    server.ctl("status", "--check")
