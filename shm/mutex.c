@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -84,6 +85,31 @@ stuck(struct shm_mutex *m, int tries)
 	kill_holder(slot);
 }
 
+#ifdef __SANITIZE_THREAD__
+/* GCC 12's TSan does not know pthread_mutex_clocklock and would report every
+ * unlock after it. */
+static int
+lock_until(pthread_mutex_t *mutex, const struct timespec *until)
+{
+	uint64_t until_ns = (uint64_t)until->tv_sec * NS_PER_SEC +
+	    (uint64_t)until->tv_nsec;
+	int rc;
+
+	while ((rc = pthread_mutex_trylock(mutex)) == EBUSY) {
+		if (shm_lock_now_ns() > until_ns)
+			return ETIMEDOUT;
+		sched_yield();
+	}
+	return rc;
+}
+#else
+static int
+lock_until(pthread_mutex_t *mutex, const struct timespec *until)
+{
+	return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, until);
+}
+#endif
+
 static int
 wait_for(struct shm_mutex *m)
 {
@@ -95,8 +121,7 @@ wait_for(struct shm_mutex *m)
 		until_ns = shm_lock_now_ns() + deadline_ns;
 		until.tv_sec = (time_t)(until_ns / NS_PER_SEC);
 		until.tv_nsec = (long)(until_ns % NS_PER_SEC);
-		rc = pthread_mutex_clocklock(&m->mutex, CLOCK_MONOTONIC,
-		    &until);
+		rc = lock_until(&m->mutex, &until);
 		if (rc != ETIMEDOUT)
 			break;
 		stuck(m, tries);
