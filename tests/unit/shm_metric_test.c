@@ -203,6 +203,7 @@ cpu_seconds(void)
 static void
 process_sums_never_fall(void **state)
 {
+	uint64_t threads;
 	double seen, now;
 
 	(void)state;
@@ -211,7 +212,8 @@ process_sums_never_fall(void **state)
 	meet(&shared->ready, 1);
 	seen = cpu_seconds();
 	assert_true(seen >= 0.02);
-	assert_true(value_of("\nprocess_threads ") == 2);
+	threads = value_of("\nprocess_threads ");
+	assert_true(threads >= 2);
 	assert_true(value_of("\nprocess_open_fds ") >= 6);
 	assert_true(value_of("\nprocess_resident_memory_bytes ") > 100000);
 	assert_true(value_of("\nprocess_start_time_seconds ") > 1600000000);
@@ -221,7 +223,7 @@ process_sums_never_fall(void **state)
 	test_reap(SHM_WORKER(0));
 	now = cpu_seconds();
 	assert_true(now >= seen);
-	assert_true(value_of("\nprocess_threads ") == 1);
+	assert_true(value_of("\nprocess_threads ") < threads);
 }
 
 /* Many: on few cores they must run long enough to meet. */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,8 @@ test_fork(uint16_t slot, int (*run)(void *), void *arg)
 	shm_process_refill(slot);
 	pid = fork();
 	if (pid == 0) {
+		/* A failed test leaves none behind. */
+		MUST(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 		shm_process_attach(slot);
 		shm_process_enter(SHM_PROCESS_RUNNING);
 		_exit(run(arg));
