@@ -486,7 +486,8 @@ static void
 collect(struct writer *w)
 {
 	struct builder *swap = w->pending;
-	size_t total = builder_bytes(w->pending);
+	/* Without rows it still has bytes, and holds nothing up. */
+	size_t total = swap->row_count > 0 ? builder_bytes(swap) : 0;
 	struct list rest, *l;
 
 	list_init(&rest);
@@ -502,6 +503,7 @@ collect(struct writer *w)
 		list_append(&w->in_flight, l);
 	}
 	list_splice(&w->waiting, &rest);
+	MUST(!list_empty(&w->in_flight));
 	w->pending = w->flight;
 	w->flight = swap;
 }
