@@ -38,7 +38,7 @@
 	X(UNKNOWN,	503, "UNAVAILABLE",	 "outcome unknown, read back first") \
 	X(CONFLICT,	503, "UNAVAILABLE",	 "lost a race, try again") \
 	X(TIMED_OUT,	503, "UNAVAILABLE",	 "deadline passed") \
-	X(NO_MEMORY,	503, "OVERLOADED",	 "memory budget exhausted") \
+	X(NO_MEMORY,	503, "UNAVAILABLE",	 "memory budget exhausted") \
 	X(IO,		503, "UNAVAILABLE",	 "storage failed") \
 	X(HTTP_VERSION, 505, "INVALID_REQUEST",  "HTTP version not supported") \
 	X(FULL,		507, "STORAGE_FULL",	 "no space left")

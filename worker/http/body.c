@@ -148,6 +148,25 @@ body_skip(struct conn *c)
 	return true;
 }
 
+/* --- when it goes wrong --- */
+
+static enum conn_next
+cut(struct conn *c)
+{
+	conn_event(c, HTTP_EVENT_BODY_CUT);
+	request_body_broken(c);
+	conn_enter(c, CONN_DRAIN);
+	return CONN_AGAIN;
+}
+
+static enum conn_next
+refuse(struct conn *c, struct err e)
+{
+	request_body_broken(c);
+	request_refuse(c, e);
+	return CONN_AGAIN;
+}
+
 /* --- deliver --- */
 
 static enum conn_next
@@ -173,29 +192,25 @@ deliver(struct conn *c, struct slice piece, bool last)
 	return CONN_AGAIN;
 }
 
+/* A handler that takes pieces keeps what it made of them: all of them count,
+ * not only the one that is here. */
+static struct err
+charge_piece(struct conn *c)
+{
+	if (c->plan != BODY_PIECES)
+		return OK;
+	c->body_kept += c->body_decoded;
+	return reserve(c, c->body.room + c->body_kept);
+}
+
 static enum conn_next
 deliver_decoded(struct conn *c, bool last)
 {
+	struct err e = charge_piece(c);
+
+	if (err_is(e))
+		return refuse(c, e);
 	return deliver(c, slice_make(c->body.ptr, c->body_decoded), last);
-}
-
-/* --- when it goes wrong --- */
-
-static enum conn_next
-cut(struct conn *c)
-{
-	conn_event(c, HTTP_EVENT_BODY_CUT);
-	request_body_broken(c);
-	conn_enter(c, CONN_DRAIN);
-	return CONN_AGAIN;
-}
-
-static enum conn_next
-refuse(struct conn *c, struct err e)
-{
-	request_body_broken(c);
-	request_refuse(c, e);
-	return CONN_AGAIN;
 }
 
 /* --- receive --- */

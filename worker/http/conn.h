@@ -106,6 +106,7 @@ struct conn {
 	uint64_t body_left;		/* not yet received; not if chunked */
 	uint64_t body_raw;		/* received */
 	uint64_t body_seen;		/* decoded */
+	uint64_t body_kept;		/* of it by a handler, in pieces */
 	struct buf body;		/* decoded bytes, then raw ones */
 	size_t body_decoded;		/* so many are decoded */
 	uint64_t reserved_bytes;	/* of the budget of bodies */

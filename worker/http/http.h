@@ -156,7 +156,8 @@ struct http_settings {
 	void (*sample)(void *arg, const struct http_sample *);	/* or NULL */
 	void (*event)(void *arg, enum http_event);		/* or NULL */
 	/* Memory of bodies in flight, beyond receive buffers; NULL: no bound.
-	 * reserve answers false: 503 and close. */
+	 * Of a body in pieces also what its handler has got so far. reserve
+	 * answers false: 503 and close. */
 	bool (*body_reserve)(void *arg, uint64_t bytes);
 	void (*body_release)(void *arg, uint64_t bytes);
 	void *arg;

@@ -81,7 +81,8 @@ start_anew(struct conn *c)
 	c->answered = c->paused = c->body_done = false;
 	c->begun = c->continue_due = c->head_sent = false;
 	c->plan = BODY_IN_PLACE;
-	c->body_left = c->body_raw = c->body_seen = c->waited_ns = 0;
+	c->body_left = c->body_raw = c->body_seen = c->body_kept = 0;
+	c->waited_ns = 0;
 	c->body_decoded = 0;
 	c->server->active_count++;
 }
