@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,6 +15,11 @@
 #define BEAT_NS		(500 * NS_PER_MS)	/* of true time */
 #define DRAIN_LOOK_NS	(5 * NS_PER_MS)
 #define POOL_QUEUE_MAX	1024
+
+/* What requests give back is for the next ones: handing it to the kernel each
+ * time costs page faults and, beside our threads, a flush on every CPU. */
+#define HEAP_KEEP_BYTES	(16 << 20)
+#define HEAP_MMAP_BYTES	(4 << 20)
 
 static struct process_plan plan;
 static struct loop *loop;
@@ -104,6 +110,8 @@ process_start(const struct process_plan *p)
 	struct err e;
 
 	plan = *p;
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEEP_BYTES);
+	mallopt(M_MMAP_THRESHOLD, HEAP_MMAP_BYTES);
 	shm_process_attach(p->start->slot);
 	e = loop_create(&settings, &loop);
 	if (err_is(e))

@@ -220,9 +220,11 @@ read_column(struct parse *p, struct slice bytes, struct data_column *column)
 	if (err_is(e))
 		return e;
 	m = out;
-	pages = arena_calloc(&p->file->arena, m->n_pages + 1, sizeof(*pages));
+	pages = arena_calloc(&p->file->arena, MAX(m->n_pages, (size_t)1),
+	    sizeof(*pages));
 	if (pages == NULL)
 		return FAIL(NO_MEMORY, "metadata of a data file");
+	column->all_null = true;
 	for (i = 0; i < m->n_pages; i++) {
 		e = page_encoding_read(&p->scratch, p->bytes, m->pages[i],
 		    &pages[i]);
@@ -230,6 +232,7 @@ read_column(struct parse *p, struct slice bytes, struct data_column *column)
 			return e;
 		pages[i].first = column->count;
 		pages[i].item_first = items;
+		column->all_null &= pages[i].form == PAGE_ALL_NULL;
 		column->count += pages[i].count;
 		items += pages[i].item_count;
 		if (MAX(column->count, items) >= DATA_FILE_VALUES_MAX)

@@ -71,6 +71,7 @@ struct data_page {
 struct data_column {
 	uint64_t count;			/* values of all pages */
 	uint32_t page_count;
+	bool all_null;			/* of every value; no page need be looked at */
 	const struct data_page *pages;
 };
 

@@ -633,6 +633,8 @@ read_field(struct source *s, const struct arrow_field *field, struct span run,
 		return page_read_nulls(field, run.count, s->arena, out);
 	if (run.first > column->count || run.count > column->count - run.first)
 		return FAIL(CORRUPT, "column with fewer values than are asked for");
+	if (column->all_null)
+		return page_read_nulls(field, run.count, s->arena, out);
 
 	*out = (struct array){ .field = field, .length = run.count };
 	switch (field->type) {
