@@ -345,6 +345,10 @@ data_file_column(const struct data_file *f, int32_t field_id)
 {
 	uint32_t low = 0, high = f->id_count, middle;
 
+	/* Mostly nothing was ever dropped, and ids count from 0. */
+	if (field_id >= 0 && (uint32_t)field_id < high &&
+	    f->ids[field_id].field_id == field_id)
+		return &f->columns[f->ids[field_id].column];
 	while (low < high) {
 		middle = low + (high - low) / 2;
 		if (f->ids[middle].field_id < field_id)

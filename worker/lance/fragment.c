@@ -147,6 +147,8 @@ fragment_read(const struct fragment *f, const struct arrow_schema *projection,
 
 	if (columns == NULL)
 		return FAIL(NO_MEMORY, "columns of a run of rows");
+	for (i = 0; rows.count == 1 && i < f->file_count; i++)
+		page_read_prefetch(f->files[i], rows.first);
 	for (i = 0; i < projection->field_count; i++) {
 		e = fragment_read_field(f, &projection->fields[i], rows, arena,
 		    &columns[i]);

@@ -661,6 +661,31 @@ page_read_run(const struct data_file *file, const struct arrow_field *field,
 	return read_field(&s, field, run, 0, out);
 }
 
+/* Two rounds: pages first, so that all of them are on their way before what
+ * they point to is asked for. Long columns are left to the reader. */
+void
+page_read_prefetch(const struct data_file *file, uint64_t row)
+{
+	const struct data_column *c, *end = file->columns + file->column_count;
+	const struct data_page *page;
+
+	for (c = file->columns; c < end; c++) {
+		if (c->all_null || c->page_count != 1)
+			continue;
+		__builtin_prefetch(c->pages);
+		__builtin_prefetch((const char *)c->pages + 64);
+	}
+	for (c = file->columns; c < end; c++) {
+		if (c->all_null || c->page_count != 1)
+			continue;
+		page = c->pages;
+		if (page->offsets != NULL && row < page->count)
+			__builtin_prefetch(page->offsets + 8 * row);
+		if (page->form == PAGE_FIXED && row < page->count)
+			__builtin_prefetch(page->values + row * page->bits / 8);
+	}
+}
+
 struct err
 page_read_nulls(const struct arrow_field *field, uint64_t count,
     struct arena *arena, struct array *out)

@@ -35,6 +35,9 @@
  * that the file does not have is null in every row. */
 struct err page_read_run(const struct data_file *, const struct arrow_field *,
     struct span run, struct arena *, struct array *) MUST_CHECK;
+/* Fetches into the caches what reading one row of all columns begins with. A
+ * row of many small files is else one miss after the other. */
+void page_read_prefetch(const struct data_file *, uint64_t row);
 /* count nulls. */
 struct err page_read_nulls(const struct arrow_field *, uint64_t count,
     struct arena *, struct array *) MUST_CHECK;
