@@ -587,10 +587,12 @@ claim_done(struct op *op, int32_t res)
 		w->epoch = w->claim.manifest.epoch;
 		w->closed = false;
 		w->at = WRITER_READY;
-		if (shm_sequence_plausible(w->claim.sequence))
-			shm_sequence_raise(w->claim.sequence);
+		/* Our ordinal's, whatever the wall clock says by now. */
+		shm_sequence_raise(w->claim.sequence);
+		/* The new entry holds nothing yet: named as the last commit it
+		 * would be a tail that no seal ever takes up. */
 		shm_shard_claim(w->state, w->epoch, (struct shm_point){
-		    w->entry.position, w->entry.end });
+		    w->claim.tail.position, w->claim.tail.end });
 		shm_store_touch(s->ref);
 		step(w);
 	}

@@ -18,19 +18,20 @@ raise_epoch(struct shard_manifest *m, struct arena *arena, bool *stands,
 	return OK;
 }
 
-/* Step 4: the end of the last data entry below the sentinel. */
+/* Step 4: the end of the last data entry below the sentinel, and of the last
+ * one that holds a batch. */
 static struct err
 read_tail(struct object_dir *dir, const struct uuid *shard,
     uint64_t replay_after, uint64_t sentinel, struct arena *arena,
-    struct wal_end *closes, uint64_t *sequence)
+    struct wal_end *closes, struct claim *c)
 {
 	struct wal_found_end found;
 	struct wal_list list;
 	struct err e;
 	uint32_t i;
 
-	*closes = (struct wal_end){ 0, 0 };
-	*sequence = 0;
+	*closes = c->tail = (struct wal_end){ 0, 0 };
+	c->sequence = 0;
 	e = wal_list_read(dir, shard, replay_after, arena, &list);
 	if (err_is(e))
 		return e;
@@ -52,9 +53,11 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 			    (unsigned long long)found.end);
 		if (closes->position == 0)
 			*closes = (struct wal_end){ s->position, found.end };
-		*sequence = MAX(*sequence, found.sequence);
+		if (c->tail.position == 0)
+			c->tail = wal_span_end(s, &found);
+		c->sequence = MAX(c->sequence, found.sequence);
 		/* Sequences rise within a shard: the newest tells. */
-		if (found.sequence != 0)
+		if (found.sequence != 0 && c->tail.position != 0)
 			break;
 	}
 	return OK;
@@ -91,7 +94,7 @@ claim_shard(struct object_dir *dir, const struct uuid *shard,
 		goto out;
 	}
 	e = read_tail(dir, shard, now.replay_after, sentinel, &arena,
-	    &start.closes, &c.sequence);
+	    &start.closes, &c);
 	if (!err_is(e))
 		e = FAULT(claim_entry);
 	if (err_is(e))

@@ -32,6 +32,8 @@ struct claim {
 	struct shard_manifest manifest;	/* as it stood in step 3; generations
 					 * are not kept */
 	struct wal_writer entry;	/* the first data entry, without a batch */
+	struct wal_end tail;		/* the last batch of what was fenced;
+					 * position 0: there is none */
 	uint64_t sequence;		/* highest of the tail; 0: none */
 };
 

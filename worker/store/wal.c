@@ -6,6 +6,7 @@
 
 #include "common/buf.h"
 #include "common/fault.h"
+#include "shm/shard_state.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/store/wal.h"
 
@@ -87,12 +88,16 @@ read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
 /*
  * A data entry that is followed by another has a recorded end: what that one
  * closes, or its size where it closes nothing (an entry put whole, another
- * engine's).
+ * engine's). If what that one closes cannot be read, it is what whole batches
+ * there are, for everybody alike.
  */
-static void
-record_ends(struct wal_list *list)
+static struct err
+record_ends(struct object_dir *dir, const struct uuid *shard,
+    struct wal_list *list)
 {
 	const struct wal_span *next = NULL;
+	struct wal_found_end found;
+	struct err e;
 	uint32_t i;
 
 	for (i = list->count; i-- > 0;) {
@@ -100,13 +105,20 @@ record_ends(struct wal_list *list)
 
 		if (s->sentinel)
 			continue;
-		if (next != NULL) {
+		if (next != NULL && next->damaged) {
+			e = wal_find_end(dir, shard, s, &found);
+			if (err_is(e))
+				return e;
+			s->recorded = true;
+			s->end = found.end;
+		} else if (next != NULL) {
 			s->recorded = true;
 			s->end = next->closes.position == s->position ?
 			    next->closes.end : s->size_bytes;
 		}
 		next = s;
 	}
+	return OK;
 }
 
 struct err
@@ -147,8 +159,7 @@ wal_list_read(struct object_dir *dir, const struct uuid *shard, uint64_t after,
 			e.what = "read a wal head";	/* text was in scratch */
 		return e;
 	}
-	record_ends(list);
-	return OK;
+	return record_ends(dir, shard, list);
 }
 
 const struct wal_span *
@@ -196,7 +207,9 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 	wal_scan_init(&scan, slice_make(bytes + from, size - from), span->ours,
 	    from);
 	while ((what = wal_scan_next(&scan, &batch)) != WAL_END) {
-		if (what == WAL_TORN)
+		if (what == WAL_BATCH)
+			found->any = true;
+		else if (what == WAL_TORN)
 			found->torn = !batch.zero;
 	}
 	/* Never 0, which means "none": of a file that was cut to nothing the
@@ -207,6 +220,17 @@ out:
 	free(bytes);
 	close(fd);
 	return e;
+}
+
+struct wal_end
+wal_span_end(const struct wal_span *span, const struct wal_found_end *found)
+{
+	uint64_t end = span->recorded ? span->end : found->end;
+
+	end = MIN(end, SHM_END_MAX) / 8 * 8;
+	if (!found->any || end <= span->head_bytes)
+		return (struct wal_end){ 0, 0 };
+	return (struct wal_end){ span->position, end };
 }
 
 /* The prepared file if it is there and large enough, else a new one. */
@@ -334,7 +358,12 @@ wal_put_sentinel(struct object_dir *dir, const struct uuid *shard,
 	e = wal_sentinel_write(&bytes, epoch, &entry);
 	while (!err_is(e)) {
 		wal_path(shard, *position, path);
-		e = object_put_new(dir, path, buf_slice(&bytes));
+		/* A look is cheaper than a put that is refused. */
+		e = object_exists(dir, path);
+		if (e.kind == ERR_NOT_FOUND)
+			e = object_put_new(dir, path, buf_slice(&bytes));
+		else if (!err_is(e))
+			e = FAIL(EXISTS, "wal position is taken");
 		if (e.kind == ERR_UNKNOWN)
 			e = read_back(dir, path, &entry);
 		if (e.kind != ERR_EXISTS && e.kind != ERR_FENCED)

@@ -64,11 +64,18 @@ struct err wal_exists(struct object_dir *, const struct uuid *shard,
 struct wal_found_end {
 	uint64_t end;			/* behind the last whole batch */
 	uint64_t sequence;		/* of that batch; 0: none */
+	bool any;			/* there is a whole batch */
 	bool torn;			/* bytes behind it, not all zero */
 };
 
 struct err wal_find_end(struct object_dir *, const struct uuid *shard,
     const struct wal_span *, struct wal_found_end *) MUST_CHECK;
+
+/* Up to where readers follow this entry: the recorded end, else the one that
+ * was found; position 0 if no batch lies below it. A damaged head may record
+ * anything, so the answer is one that a point (shard_state.h) can hold. */
+struct wal_end wal_span_end(const struct wal_span *,
+    const struct wal_found_end *);
 
 /* An entry that this process writes. */
 struct wal_writer {
