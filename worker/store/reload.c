@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/fault.h"
 #include "common/log.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
@@ -21,10 +22,12 @@ struct loading {
 	const struct kind *kind;
 	struct shm_ref ref;
 	struct arena arena;
-	uint32_t shard_count;
+	uint32_t shard_count, shard_room;
 	struct uuid *shards;
 	struct shm_view_mark *marks;
-	uint64_t max_sequence;
+	uint64_t max_sequence;		/* to be adopted */
+	uint64_t refused;		/* another host's, too far ahead */
+	bool full;			/* a shard found no room */
 };
 
 void
@@ -44,25 +47,56 @@ add_shard(const struct object_info *info, void *ctx)
 
 	if (!info->is_dir || !uuid_from_text(info->name, &shard))
 		return true;
-	if (l->shard_count % 64 == 0) {
-		struct uuid *more = arena_alloc(&l->arena,
-		    (l->shard_count + 64) * sizeof(*more));
+	if (l->shard_count == l->shard_room) {
+		uint32_t room = MAX(l->shard_room * 2, 64u);
+		struct uuid *more = room > SHARDS_MAX ? NULL :
+		    arena_alloc(&l->arena, room * sizeof(*more));
 
-		if (more == NULL)
+		/* A view without some of its shards would lose their rows. */
+		l->full = more == NULL;
+		if (l->full)
 			return false;
 		if (l->shard_count > 0)
 			memcpy(more, l->shards,
 			    l->shard_count * sizeof(*more));
 		l->shards = more;
+		l->shard_room = room;
 	}
 	l->shards[l->shard_count++] = shard;
-	return l->shard_count < SHARDS_MAX;
+	return true;
 }
 
-static void
-note_sequence(struct loading *l, uint64_t sequence)
+static struct err
+list_shards(struct loading *l)
 {
-	l->max_sequence = MAX(l->max_sequence, sequence);
+	struct err e;
+
+	l->shard_count = l->shard_room = 0;
+	l->full = false;
+	e = object_list(l->dir, "_mem_wal", add_shard, l);
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;		/* nothing was ever written */
+	if (!err_is(e) && l->full)
+		return FAIL(NO_MEMORY, "store has too many shards");
+	return e;
+}
+
+/* Ours is adopted whatever the wall clock says: after it was set back, new
+ * writes would lose against our own old ones. Another host's clock is believed
+ * within bounds. */
+static void
+note_sequence(struct loading *l, bool local, uint64_t sequence)
+{
+	if (local || shm_sequence_plausible(sequence))
+		l->max_sequence = MAX(l->max_sequence, sequence);
+	else
+		l->refused = MAX(l->refused, sequence);
+}
+
+static bool
+is_local(const struct loading *l, uint32_t i)
+{
+	return l->marks[i].shard < SHM_SHARD_RECORD;
 }
 
 /*
@@ -91,7 +125,7 @@ static struct err
 load_commit(struct loading *l, const struct uuid *shard, bool local,
     struct shm_shard_state *state, uint64_t replay_after)
 {
-	struct shm_point point = { 0, 0 };
+	struct wal_end point = { 0, 0 };
 	struct wal_found_end found;
 	struct wal_list list;
 	bool counts;
@@ -113,16 +147,20 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 			return e;
 		if (!counts)
 			continue;
+		/* Without a batch it is no tail: raised to it, every start
+		 * would claim the shard anew only to close it. */
 		if (point.position == 0)
-			point = (struct shm_point){ s->position,
-			    s->recorded ? s->end : found.end };
-		note_sequence(l, found.sequence);
-		if (found.sequence != 0)
+			point = wal_span_end(s, &found);
+		note_sequence(l, local, found.sequence);
+		if (found.sequence != 0 && point.position != 0)
 			break;
 	}
-	/* A claim that came meanwhile has published beyond this. */
-	if (point.position != 0)
-		shm_shard_raise(state, point);
+	FAULT_HERE(reload_commit);
+	/* Who claimed meanwhile announces what he has acknowledged, while we
+	 * may have read what he has only written. */
+	if (point.position != 0 && !shm_shard_claimed(state).live)
+		shm_shard_raise(state, (struct shm_point){ point.position,
+		    point.end });
 	return OK;
 }
 
@@ -140,16 +178,15 @@ load_commits(struct loading *l)
 		if (err_is(e))
 			return e;
 		state = shm_store_shard(l->ref, l->marks[i].shard);
-		note_sequence(l, shm_shard_max_seq(state));
+		note_sequence(l, is_local(l, i), shm_shard_max_seq(state));
 		if (shm_shard_claimed(state).live)
 			continue;
 		e = shard_manifest_load(l->dir, &l->shards[i], &l->arena, &m);
 		if (e.kind == ERR_NOT_FOUND)
 			continue;	/* its first claim is under way */
 		if (!err_is(e))
-			e = load_commit(l, &l->shards[i],
-			    l->marks[i].shard < SHM_SHARD_RECORD, state,
-			    m.replay_after);
+			e = load_commit(l, &l->shards[i], is_local(l, i),
+			    state, m.replay_after);
 		if (err_is(e))
 			return e;
 	}
@@ -171,16 +208,17 @@ reload_sequence(const struct table *t, struct slice key)
 
 /* Bytes and highest sequence of a generation, from its own manifest. */
 static struct err
-load_generation(struct loading *l, const struct uuid *shard,
-    const struct shard_generation *g, struct shm_manifest_marks *marks)
+load_generation(struct loading *l, uint32_t shard,
+    const struct shard_generation *g)
 {
+	struct shm_manifest_marks *marks = &l->marks[shard].marks;
 	struct object_dir *gdir;
 	struct table *t;
 	char path[512];
 	struct err e;
 	size_t n;
 
-	shard_directory_name(shard, path);
+	shard_directory_name(&l->shards[shard], path);
 	n = strlen(path);
 	snprintf(path + n, sizeof(path) - n, "/%.*s", (int)g->directory.len,
 	    g->directory.ptr);
@@ -193,7 +231,8 @@ load_generation(struct loading *l, const struct uuid *shard,
 		return e;
 	if (t->fragment_count > 0 && t->fragments[0].file_count > 0)
 		marks->pending_bytes += t->fragments[0].files[0].size_bytes;
-	note_sequence(l, reload_sequence(t, SLICE(META_MAX_SEQ)));
+	note_sequence(l, is_local(l, shard), reload_sequence(t,
+	    SLICE(META_MAX_SEQ)));
 	table_free(t);
 	return OK;
 }
@@ -219,8 +258,7 @@ load_manifests(struct loading *l)
 		marks->replay_after = m.replay_after;
 		marks->pending_generations = m.generation_count;
 		for (k = 0; k < m.generation_count; k++) {
-			e = load_generation(l, &l->shards[i],
-			    &m.generations[k], marks);
+			e = load_generation(l, i, &m.generations[k]);
 			/* Folded and collected since we read the manifest. */
 			if (err_is(e) && e.kind != ERR_NOT_FOUND)
 				return e;
@@ -249,7 +287,8 @@ load_base(struct loading *l, uint64_t *version)
 		e = FAIL(NOT_FOUND, "directory holds another store");
 	for (i = 0; i < l->shard_count; i++) {
 		reload_max_seq_key(&l->shards[i], key);
-		note_sequence(l, reload_sequence(t, slice_of(key)));
+		note_sequence(l, is_local(l, i), reload_sequence(t,
+		    slice_of(key)));
 	}
 	*version = t->version;
 	table_free(t);
@@ -259,13 +298,12 @@ load_base(struct loading *l, uint64_t *version)
 static void
 raise_clock(const struct loading *l)
 {
-	if (shm_sequence_plausible(l->max_sequence))
-		shm_sequence_raise(l->max_sequence);
-	else
-		log_warn("stored sequence lies more than a minute ahead, not "
-		    "adopted; writes of this host may lose against it: check "
-		    "the clocks sequence=%llu",
-		    (unsigned long long)l->max_sequence);
+	shm_sequence_raise(l->max_sequence);
+	if (l->refused != 0)
+		log_warn("another host's sequence lies more than a minute "
+		    "ahead, not adopted; writes of this host may lose against "
+		    "it: check the clocks sequence=%llu",
+		    (unsigned long long)l->refused);
 }
 
 static struct err
@@ -274,13 +312,12 @@ load_once(struct loading *l)
 	uint64_t serial, base_version;
 	struct err e;
 
-	l->shard_count = 0;
-	l->max_sequence = 0;
+	l->max_sequence = l->refused = 0;
 	e = shm_view_load_begin(l->ref, &serial);
 	if (err_is(e))
 		return e;
-	e = object_list(l->dir, "_mem_wal", add_shard, l);
-	if (err_is(e) && e.kind != ERR_NOT_FOUND)
+	e = list_shards(l);
+	if (err_is(e))
 		return e;
 	l->marks = arena_calloc(&l->arena, MAX(l->shard_count, 1u),
 	    sizeof(*l->marks));
@@ -342,12 +379,10 @@ is_news(struct loading *l, const struct uuid *shard, bool *news)
 static struct err
 look_for_news(struct loading *l, bool *news)
 {
-	struct err e = object_list(l->dir, "_mem_wal", add_shard, l);
+	struct err e = list_shards(l);
 	uint32_t i;
 
 	*news = false;
-	if (e.kind == ERR_NOT_FOUND)
-		return OK;
 	for (i = 0; !err_is(e) && !*news && i < l->shard_count; i++)
 		e = is_news(l, &l->shards[i], news);
 	return e;

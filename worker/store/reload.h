@@ -9,8 +9,8 @@
  * is sealed or folded meanwhile is seen twice rather than never (design 5).
  * Tails whose claim is live in this instance are announced by their owners;
  * all others are read to their end and synced, and raised. The host's clock is
- * raised to the highest sequence found anywhere, unless it lies more than a
- * minute ahead.
+ * raised to the highest sequence found anywhere; one of another instance that
+ * lies more than a minute ahead is reported instead.
  *
  * Any process may do it, under no guard: views are swapped as maxima.
  *
