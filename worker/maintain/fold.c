@@ -53,10 +53,8 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 			f->up_to = MAX(f->up_to, g->number);
 			continue;
 		}
-		if ((c->rollout_merge_max_generations != 0 &&
-		    f->source_count == c->rollout_merge_max_generations) ||
-		    (c->rollout_merge_max_bytes != 0 && f->source_count > 0 &&
-		    f->bytes >= c->rollout_merge_max_bytes)) {
+		if (c->rollout_merge_max_generations != 0 &&
+		    f->source_count == c->rollout_merge_max_generations) {
 			*more = true;
 			break;
 		}
@@ -64,6 +62,12 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 		    &f->uuid, g, &s);
 		if (err_is(e))
 			return e;
+		if (c->rollout_merge_max_bytes != 0 && f->source_count > 0 &&
+		    f->bytes + bytes_of(s) > c->rollout_merge_max_bytes) {
+			source_drop(s);
+			*more = true;
+			break;
+		}
 		f->sources[f->source_count++] = s;
 		f->bytes += bytes_of(s);
 		f->up_to = g->number;
@@ -164,9 +168,10 @@ fold(struct fold *f, struct fold_result *result)
 	    &f->manifest);
 	if (e.kind == ERR_NOT_FOUND)
 		return OK;		/* never written to */
-	if (err_is(e) || f->manifest.generation_count == 0)
-		return e;
-	e = table_load(f->aged->dir, &f->arena, &newest);
+	/* Nothing pending: who drained it may have died before he published
+	 * that; so it goes on to the drain, which does. */
+	if (!err_is(e))
+		e = table_load(f->aged->dir, &f->arena, &newest);
 	if (err_is(e))
 		return e;
 	f->committed.version = newest->version;

@@ -243,6 +243,7 @@ build(const struct table *newest, struct arena *arena,
 	for (i = 0; x.replaced != NULL && i < f->base->source_count; i++)
 		deletion_free(x.replaced[i]);
 	deletion_free(x.losers);
+	e = aged_keep(f->aged, e);	/* its text may be in x.scratch */
 	arena_free(&x.scratch);
 	return err_is(e) ? e : FAULT(fold_commit);
 }

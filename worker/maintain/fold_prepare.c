@@ -194,6 +194,7 @@ fold_prepare(struct fold *f)
 		e = write_fragment(f, &p);
 		builder_free(&p.rows);
 	}
+	e = aged_keep(f->aged, e);	/* its text may be the merge's */
 	merge_free(p.merge);
 	return e;
 }

@@ -58,8 +58,10 @@ choose(struct sealing *s, const struct wal_list *list, bool *more)
 {
 	struct shm_shard_state *state =
 	    shm_store_shard(s->aged->ref, s->shard);
-	struct shm_point closed = shm_shard_closed(state);
+	/* The epoch first: a claim clears the mark before it changes the epoch,
+	 * so the mark that is read next is never of an older one. */
 	struct shm_claim claim = shm_shard_claimed(state);
+	struct shm_point closed = shm_shard_closed(state);
 	bool any = false;
 	uint64_t bytes = 0;
 	uint32_t i;
@@ -111,14 +113,19 @@ report_corrupt(const struct sealing *s, const struct wal_span *span,
 }
 
 static struct err
-write_batch(struct sealing *s, const struct wal_batch *from,
-    struct arena *arena)
+write_batch(struct sealing *s, const struct wal_span *span,
+    const struct wal_batch *from, struct arena *arena)
 {
 	struct batch batch;
 	struct err e;
 
 	e = ipc_batch_read(&from->message, &s->aged->shape->schema, arena,
 	    &batch);
+	/* As the tail reads it: one batch must not keep all others. */
+	if (e.kind == ERR_CORRUPT) {
+		report_corrupt(s, span, from);
+		return OK;
+	}
 	if (!err_is(e))
 		e = page_write_batch(s->writer, &batch);
 	if (!err_is(e))
@@ -145,10 +152,11 @@ write_scanned(struct sealing *s, const struct wal_span *span,
 	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		arena_reset(&arena);
 		if (what == WAL_BATCH)
-			e = write_batch(s, &batch, &arena);
+			e = write_batch(s, span, &batch, &arena);
 		else
 			report_corrupt(s, span, &batch);
 	}
+	e = aged_keep(s->aged, e);	/* its text may be in arena */
 	arena_free(&arena);
 	return e;
 }
@@ -324,16 +332,16 @@ name_generation(struct shard_manifest *m, struct arena *arena, bool *stands,
 }
 
 static struct err
-publish(struct sealing *s)
+publish(struct sealing *s, const struct shard_manifest *m)
 {
 	struct shm_shard_state *state =
 	    shm_store_shard(s->aged->ref, s->shard);
 	struct shm_view_mark mark = { .shard = s->shard };
 
-	mark.marks.version = s->after.version;
-	mark.marks.epoch = s->after.epoch;
-	mark.marks.replay_after = s->after.replay_after;
-	mark.marks.pending_generations = s->after.generation_count;
+	mark.marks.version = m->version;
+	mark.marks.epoch = m->epoch;
+	mark.marks.replay_after = m->replay_after;
+	mark.marks.pending_generations = m->generation_count;
 	mark.marks.pending_bytes = shm_shard_marks(state).pending_bytes +
 	    s->written.size_bytes;
 	return shm_view_raise(s->aged->ref, 0, &mark, 1, NULL);
@@ -353,11 +361,18 @@ seal(struct sealing *s, struct seal_result *result)
 		    s->from.replay_after, &s->arena, &list);
 	if (!err_is(e))
 		e = choose(s, &list, &result->more);
-	if (err_is(e) || s->span_count == 0)
+	if (err_is(e))
 		return e;
+	/* Who sealed before us may have died before he published it. */
+	if (s->span_count == 0)
+		return publish(s, &s->from);
 	e = write_generation(s);
-	if (err_is(e) || s->index == NULL)
-		return e;		/* or no row in these entries */
+	if (err_is(e))
+		return e;
+	if (s->index == NULL) {
+		result->more = false;	/* no row in these entries */
+		return publish(s, &s->from);
+	}
 	e = FAULT(seal_commit);
 	if (!err_is(e))
 		e = aged_check(s->aged);
@@ -369,7 +384,7 @@ seal(struct sealing *s, struct seal_result *result)
 	result->generations = 1;
 	result->rows = s->written.row_count;
 	FAULT_HERE(seal_publish);
-	return publish(s);
+	return publish(s, &s->after);
 }
 
 static void
