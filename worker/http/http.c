@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -9,9 +10,10 @@
 
 #include "worker/http/conn.h"
 
-/* Connections never take the last quarter of the descriptors: the WAL and the
- * sources of reads need some when clients have opened all they can. */
+/* Of the descriptors that are free at start connections never take the last
+ * quarter, nor the last few. */
 #define DESCRIPTOR_SHARE	4
+#define DESCRIPTORS_KEPT	20
 
 void
 http_settings_default(struct http_settings *s)
@@ -34,21 +36,43 @@ http_settings_default(struct http_settings *s)
 	};
 }
 
+/* 0 if that cannot be told. */
+static uint64_t
+descriptors_open(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint64_t n = 0;
+
+	if (dir == NULL)
+		return 0;
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n - 3;		/* ".", ".." and that of the listing */
+}
+
+/* The WAL and the sources of reads need some when clients have opened all they
+ * can, or nobody is served any more (field fault D.8). */
 static void
 bound_by_descriptors(struct http_settings *s)
 {
 	struct rlimit files;
-	uint64_t most;
+	uint64_t open, left, most = 1;
 
 	MUST(getrlimit(RLIMIT_NOFILE, &files) == 0);
 	if (files.rlim_cur == RLIM_INFINITY)
 		return;
-	most = MAX(files.rlim_cur - files.rlim_cur / DESCRIPTOR_SHARE, 1u);
+	open = descriptors_open();
+	left = files.rlim_cur > open ? files.rlim_cur - open : 0;
+	if (left > DESCRIPTORS_KEPT)
+		most = left - MAX(left / DESCRIPTOR_SHARE,
+		    (uint64_t)DESCRIPTORS_KEPT);
 	if (most >= s->connections_max)
 		return;
 	log_warn("fewer connections, by the limit of descriptors wanted=%u "
-	    "connections_max=%llu", s->connections_max,
-	    (unsigned long long)most);
+	    "connections_max=%llu limit=%llu open=%llu", s->connections_max,
+	    (unsigned long long)most, (unsigned long long)files.rlim_cur,
+	    (unsigned long long)open);
 	s->connections_max = (uint32_t)most;
 }
 

@@ -20,6 +20,7 @@
 #define SYNC_SAMPLE_MAX_NS	(4 * INLINE_SYNC_MAX_NS)
 #define KEEP_BYTES		(8u << 20)	/* of buffers between commits */
 #define ROTATES_MAX		8u
+#define SAY_AGAIN_NS		(10 * NS_PER_SEC)
 
 enum writer_state {
 	WRITER_UNCLAIMED,
@@ -47,6 +48,8 @@ struct writer {
 	struct buf message;
 	uint64_t sequence;
 	uint64_t began_ns;
+	uint64_t said_ns;		/* when a failure was last logged */
+	uint32_t failed_count;		/* since then */
 	struct wal_layout layout;
 	struct arena layout_arena;
 
@@ -244,12 +247,27 @@ give_up_entry(struct writer *w)
 	wal_writer_close(&w->entry);
 }
 
+/* A full disk must not fill the log as well. */
+static void
+say_failed(struct writer *w, struct err e)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	w->failed_count++;
+	if (w->said_ns != 0 && now_ns - w->said_ns < SAY_AGAIN_NS)
+		return;
+	log_err(LOG_WARN, e, "append failed, nothing was acknowledged; the "
+	    "next one starts a new entry store=%s position=%llu failed=%u",
+	    w->store->name, (unsigned long long)w->entry.position,
+	    w->failed_count);
+	w->said_ns = now_ns;
+	w->failed_count = 0;
+}
+
 static void
 commit_failed(struct writer *w, struct err e)
 {
-	log_err(LOG_WARN, e, "append failed, nothing was acknowledged; the "
-	    "next one starts a new entry store=%s position=%llu",
-	    w->store->name, (unsigned long long)w->entry.position);
+	say_failed(w, e);
 	if (e.kind == ERR_FENCED) {
 		shm_metric_add(METRIC_memwald_wal_fenced_total, 0, 1);
 		lose_claim(w);

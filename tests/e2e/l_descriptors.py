@@ -1,0 +1,48 @@
+"""Out of descriptors: those who are there are served (field fault D.8).
+
+64 descriptors a process, and more idle connections than that. Appends on a
+connection that was there before go on, reads and creates too, the log stays
+short, and when the idle ones have left new ones are served.
+"""
+
+import socket
+import unittest
+
+from harness import Server, wait_for
+from rows import row
+
+LIMIT = 'ulimit -n 64 && exec "$@"'
+IDLE = 500
+
+
+class Descriptors(unittest.TestCase):
+    def test_idle_connections_do_not_starve_the_log(self):
+        with Server(wrap=["/bin/sh", "-c", LIMIT, "sh"]) as s, \
+                s.client() as c:
+            c.create("st")
+            c.append("st", [row("before")]).must(201)
+            idle = [socket.create_connection(("127.0.0.1", s.port))
+                    for _ in range(IDLE)]
+            # Accepting pauses, or they are told so: in either case most of
+            # them hold what connections may have.
+            wait_for("the limit to be met", lambda: c.metrics()[
+                "memwald_connections"] >= 20)
+            for k in range(100):
+                c.append("st", [row("r%d" % k)], flush=k % 25 == 0).must(201)
+            self.assertEqual(len(c.list("st")), 101)
+            c.create("more")
+            c.append("more", [row("a")]).must(201)
+            for sock in idle:
+                sock.close()
+
+            def served():
+                with s.client() as fresh:
+                    return fresh.get("/api/v1/health").status == 200
+            wait_for("new connections to be served", served)
+            warnings = [x for x in s.log().splitlines()
+                        if " WARN " in x or " ERROR " in x]
+            self.assertLess(len(warnings), 20, warnings)
+
+
+if __name__ == "__main__":
+    unittest.main()
