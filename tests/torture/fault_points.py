@@ -1,5 +1,6 @@
-#!/usr/bin/env python3
-"""Each fault point times {die, fail, delay}, and then the oracle (style 12).
+"""
+fault_points - each fault point times {die, fail, delay}, then the oracle
+(style 12). A test file an action, so that they run beside each other.
 
 A workload passes every point: two workers append, a flush seals, a fold runs,
 a store is made and deleted. One point at a time is armed; what is refused or
@@ -14,9 +15,8 @@ from oracle import Book, check_status
 from client import Lost
 from harness import LONG, ROOT, Server, wait_for
 
-ACTIONS = ["die:1", "fail:5:1", "delay:300:1"]
-if LONG:
-    ACTIONS += ["die:1@1", "die:1@2", "die:1@5", "fail:28:3", "fail:5:2@1"]
+LONGER = {"die:1": ["die:1@1", "die:1@2", "die:1@5"],
+          "fail:5:1": ["fail:28:3", "fail:5:2@1"], "delay:300:1": []}
 
 
 def points():
@@ -103,16 +103,15 @@ class FaultPoints(unittest.TestCase):
             c.request("DELETE", "/api/v1/rollouts/" + name).must(204)
 
 
-def add_tests():
+def cases(action):
+    """A test case with one test for each point, and more in the long form."""
+    class Points(FaultPoints):
+        pass
+
     for point in points():
-        for action in ACTIONS:
-            def test(self, point=point, action=action):
-                self.one(point, action)
-            setattr(FaultPoints, "test_%s_%s" % (
-                point, re.sub(r"[^a-z0-9]+", "_", action)), test)
-
-
-add_tests()
-
-if __name__ == "__main__":
-    unittest.main()
+        for what in [action] + (LONGER[action] if LONG else []):
+            def test(self, point=point, what=what):
+                self.one(point, what)
+            setattr(Points, "test_%s_%s" % (
+                point, re.sub(r"[^a-z0-9]+", "_", what)), test)
+    return Points

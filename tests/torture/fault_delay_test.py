@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""Each fault point is slow, once; then the oracle."""
+
+import unittest
+
+import fault_points
+
+Points = fault_points.cases("delay:300:1")
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""Whoever passes a fault point dies there; then the oracle."""
+
+import unittest
+
+import fault_points
+
+Points = fault_points.cases("die:1")
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""The operation at each fault point fails once; then the oracle."""
+
+import unittest
+
+import fault_points
+
+Points = fault_points.cases("fail:5:1")
+
+if __name__ == "__main__":
+    unittest.main()
