@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/fault.h"
+#include "worker/object/pace.h"
 #include "worker/object/temp.h"
 
 /*
@@ -14,15 +15,39 @@
  * extents, and turning one into a written one is a change of the journal in
  * every commit.
  */
-#define ZERO_STEP 65536u
+#define ZERO_STEP OBJECT_PACE_STEP
+
+/* A large entry is made ahead of need, beside commits that must not wait for
+ * all of it: each step is on the disk before the next one (pace.h). A small
+ * one has a commit waiting for it, and one sync at the end is faster. */
+#define STEPPED_MIN_BYTES (1u << 20)
 
 static const char zeroes[ZERO_STEP];
+
+static struct err
+write_zeroes(int fd, uint64_t size_bytes)
+{
+	uint64_t at = 0;
+	struct err e = OK;
+
+	/* In one piece, where the file system can. */
+	if (fallocate(fd, 0, 0, (off_t)size_bytes) < 0 && errno == ENOSPC)
+		return FAIL_OS(IO, "make room for a new entry");
+	while (at < size_bytes && !err_is(e)) {
+		size_t n = (size_t)MIN(size_bytes - at, (uint64_t)ZERO_STEP);
+
+		e = temp_write(fd, zeroes, n);
+		if (!err_is(e) && size_bytes >= STEPPED_MIN_BYTES)
+			e = temp_sync_step(fd, at, n);
+		at += n;
+	}
+	return e;
+}
 
 struct err
 object_entry_create(struct object_dir *d, const char *prefix,
     uint64_t size_bytes, struct object_entry *entry)
 {
-	uint64_t left = size_bytes;
 	struct temp t;
 	struct err e;
 	int dir_fd;
@@ -33,12 +58,7 @@ object_entry_create(struct object_dir *d, const char *prefix,
 	e = temp_create(dir_fd, &t);
 	if (err_is(e))
 		goto out;
-	while (left > 0 && !err_is(e)) {
-		size_t n = (size_t)MIN(left, (uint64_t)ZERO_STEP);
-
-		e = temp_write(t.fd, zeroes, n);
-		left -= n;
-	}
+	e = write_zeroes(t.fd, size_bytes);
 	if (!err_is(e) && fsync(t.fd) < 0)
 		e = FAIL_OS(IO, "sync new entry");
 	if (err_is(e)) {

@@ -184,6 +184,17 @@ temp_write(int fd, const void *bytes, size_t len)
 }
 
 struct err
+temp_sync_step(int fd, uint64_t at, size_t len)
+{
+	if (sync_file_range(fd, (off_t)at, (off_t)len,
+	    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+	    SYNC_FILE_RANGE_WAIT_AFTER) < 0 &&
+	    errno != ENOSYS && errno != EPERM && errno != EINVAL)
+		return FAIL_OS(IO, "sync step of object");
+	return OK;
+}
+
+struct err
 temp_publish(int dir_fd, struct temp *t, const char *leaf)
 {
 	struct err e = FAULT(object_sync);

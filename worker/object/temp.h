@@ -48,6 +48,8 @@ struct err temp_dir_open(int fd, const char *name, bool make, int *out)
 
 struct err temp_create(int dir_fd, struct temp *) MUST_CHECK;
 struct err temp_write(int fd, const void *, size_t) MUST_CHECK;
+/* The bytes are on the disk, if not yet for good: pace.h says why. */
+struct err temp_sync_step(int fd, uint64_t at, size_t len) MUST_CHECK;
 /* The descriptor stays open in any case; the temporary name is gone on OK and
  * on UNKNOWN. */
 struct err temp_publish(int dir_fd, struct temp *, const char *leaf) MUST_CHECK;

@@ -1,7 +1,5 @@
 #include "common/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -72,11 +70,10 @@ flush_step(struct object_writer *w)
 	e = temp_write(w->temp.fd, w->step, len);
 	if (err_is(e))
 		return e;
-	if (w->pace != NULL && sync_file_range(w->temp.fd,
-	    (off_t)w->written, (off_t)len, SYNC_FILE_RANGE_WAIT_BEFORE |
-	    SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) < 0 &&
-	    errno != ENOSYS && errno != EPERM && errno != EINVAL)
-		return FAIL_OS(IO, "sync step of object");
+	if (w->pace != NULL)
+		e = temp_sync_step(w->temp.fd, w->written, len);
+	if (err_is(e))
+		return e;
 	w->written = w->at;
 	return OK;
 }

@@ -21,6 +21,13 @@
 #define KEEP_BYTES		(8u << 20)	/* of buffers between commits */
 #define ROTATES_MAX		8u
 #define SAY_AGAIN_NS		(10 * NS_PER_SEC)
+/* From this size on an entry's successor is made as soon as it is begun: when
+ * half of it is used it may be full before that is on the disk. */
+#define BUSY_ENTRY_BYTES	(1u << 20)
+/* An entry that was not made ahead holds this many commits like its first, up
+ * to what one sync writes at once: a commit waits for it. */
+#define LATE_ENTRY_COMMITS	4u
+#define LATE_ENTRY_MAX		(256u << 10)
 
 enum writer_state {
 	WRITER_UNCLAIMED,
@@ -38,7 +45,7 @@ struct writer {
 	uint64_t epoch;
 	struct wal_writer entry;
 	bool closed;			/* never touch that entry again */
-	uint64_t next_bytes;		/* size of the next entry */
+	uint64_t next_bytes;		/* of the next entry, being made */
 	struct object_entry next;
 	bool has_next, making_next;
 
@@ -84,7 +91,6 @@ writer_new(struct store *s)
 	w->shard = shm_store_shard_uuid(s->ref, s->engine->ordinal);
 	w->state = shm_store_shard(s->ref, s->engine->ordinal);
 	w->entry.fd = -1;
-	w->next_bytes = WAL_ENTRY_MIN;
 	list_init(&w->waiting);
 	list_init(&w->in_flight);
 	list_init(&w->due_link);
@@ -302,7 +308,6 @@ make_next_done(struct op *op, int32_t res)
 	if (err_is(w->next_err)) {
 		log_err(LOG_WARN, w->next_err, "next wal entry not prepared, "
 		    "the rotation makes a small one store=%s", s->name);
-		w->next_bytes = WAL_ENTRY_MIN;
 	} else if (w->at == WRITER_UNCLAIMED) {
 		object_entry_abandon(s->dir, &w->next_made);
 	} else {
@@ -325,12 +330,13 @@ make_next(struct op *op)
 	return 0;
 }
 
-/* Ahead of need: once half of the entry is used the next one is made. */
+/* Ahead of need, and only where writes go on. */
 static void
 prepare_next(struct writer *w)
 {
 	if (w->has_next || w->making_next || w->closed ||
-	    w->entry.end < w->entry.size_bytes / 2)
+	    (w->entry.size_bytes < BUSY_ENTRY_BYTES &&
+	    w->entry.end < w->entry.size_bytes / 2))
 		return;
 	w->next_bytes = MIN(MAX(w->entry.size_bytes * 2,
 	    (uint64_t)WAL_ENTRY_MIN), (uint64_t)WAL_ENTRY_MAX);
@@ -455,6 +461,13 @@ run_rotate(struct op *op)
 	return 0;
 }
 
+static uint64_t
+late_entry_bytes(const struct writer *w)
+{
+	return MIN(MAX((uint64_t)w->message.len * LATE_ENTRY_COMMITS,
+	    (uint64_t)WAL_ENTRY_MIN), (uint64_t)LATE_ENTRY_MAX);
+}
+
 /* The commit begins a new entry, which records where this one ends. */
 static void
 rotate(struct writer *w)
@@ -464,7 +477,7 @@ rotate(struct writer *w)
 		.epoch = w->epoch,
 		.closes = { w->entry.position, w->entry.end },
 		.first = buf_slice(&w->message),
-		.size_bytes = w->next_bytes,
+		.size_bytes = late_entry_bytes(w),
 		.prepared = w->has_next ? &w->next : NULL,
 	};
 	w->has_next = false;
