@@ -211,16 +211,14 @@ merge_compare(const struct store_shape *shape, const struct merge_row *a,
 	uint64_t at_a, at_b;
 	struct err e;
 
-	if (a->source == b->source && a->batch == b->batch) {
-		*order = a->row > b->row ? 1 : -1;
-		return OK;
-	}
 	e = sequence_of(a, arena, &seq_a);
 	if (!err_is(e))
 		e = sequence_of(b, arena, &seq_b);
 	if (err_is(e))
 		return e;
 	*order = (seq_a > seq_b) - (seq_a < seq_b);
+	if (*order == 0 && a->source == b->source && a->batch == b->batch)
+		*order = a->row > b->row ? 1 : -1;
 	if (*order != 0)
 		return OK;
 	e = read_row(shape, a, arena, &rows_a, &at_a);
@@ -232,18 +230,27 @@ merge_compare(const struct store_shape *shape, const struct merge_row *a,
 	return e;
 }
 
-/* The last row of this key in the cursor's source, and past them. */
-static struct merge_row
-take_last(struct cursor *c)
+/* The row of this key that counts in the cursor's source, and past all of
+ * them: another engine may have put rows of ours and its own into one. */
+static struct err
+take_best(struct merge *m, struct cursor *c, struct merge_row *best)
 {
-	struct slice key = c->key;
-	struct merge_row last;
+	*best = row_of(c);
+	c->at++;
+	while (settle(c) && slice_eq(c->key, best->key)) {
+		struct merge_row r = row_of(c);
+		struct err e;
+		int order;
 
-	do {
-		last = row_of(c);
+		arena_reset(&m->scratch);
+		e = merge_compare(m->shape, &r, best, &m->scratch, &order);
+		if (err_is(e))
+			return e;
+		if (order > 0)
+			*best = r;
 		c->at++;
-	} while (settle(c) && slice_eq(c->key, key));
-	return last;
+	}
+	return OK;
 }
 
 static void
@@ -262,7 +269,6 @@ take_same(struct merge *m)
 struct err
 merge_next(struct merge *m, struct merge_row *winner, bool *found)
 {
-	struct err e = OK;
 	uint32_t i;
 
 	if (!m->started) {
@@ -278,20 +284,24 @@ merge_next(struct merge *m, struct merge_row *winner, bool *found)
 	take_same(m);
 	for (i = 0; i < m->same_count; i++) {
 		struct cursor *c = &m->cursors[m->same[i]];
-		struct merge_row r = take_last(c);
+		struct merge_row r;
+		struct err e;
 		int order = 1;
 
-		if (i > 0 && !err_is(e)) {
+		e = take_best(m, c, &r);
+		if (!err_is(e) && i > 0) {
 			arena_reset(&m->scratch);
 			e = merge_compare(m->shape, &r, winner, &m->scratch,
 			    &order);
 		}
+		if (err_is(e))
+			return e;
 		if (order > 0)
 			*winner = r;
 		if (c->at < c->count)
 			heap_push(m, m->same[i]);
 	}
-	return e;
+	return OK;
 }
 
 static struct kept *

@@ -17,7 +17,7 @@
  *
  * Lifetime:	what is merged must outlive the merge; the arrays are its own.
  * Locking:	none; one thread at a time.
- * Errors:	CORRUPT, IO of the sources.
+ * Errors:	CORRUPT, IO of the sources; the merge then ends.
  */
 
 #include "worker/store/source.h"
@@ -49,8 +49,8 @@ struct err merge_next(struct merge *, struct merge_row *, bool *found) MUST_CHEC
 struct err merge_read(struct merge *, const struct merge_row *,
     const struct batch **, uint64_t *at) MUST_CHECK;
 
-/* Which of two rows of one key counts: <0 the second, >0 the first. Rows of
- * one source: the later. The arena is scratch. */
+/* Which of two rows of one key counts: <0 the second, >0 the first. Equal
+ * sequences in one source: the later. The arena is scratch. */
 struct err merge_compare(const struct store_shape *, const struct merge_row *,
     const struct merge_row *, struct arena *, int *) MUST_CHECK;
 

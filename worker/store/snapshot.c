@@ -9,22 +9,57 @@
 #define SNAPSHOT_BYTES_MAX	(256u << 20)
 #define SHARDS_FIRST_GUESS	32u
 
+/* Whether two versions name the same rows by one id. Another engine's
+ * overwrite counts ids from 0 again, so the files have to be the same too. */
+static bool
+same_fragment(const struct table_fragment *a, const struct table_fragment *b)
+{
+	uint32_t i;
+
+	if (a->id != b->id || a->row_count != b->row_count ||
+	    a->file_count != b->file_count ||
+	    a->deletion.kind != b->deletion.kind ||
+	    a->deletion.read_version != b->deletion.read_version ||
+	    a->deletion.id != b->deletion.id)
+		return false;
+	for (i = 0; i < a->file_count; i++) {
+		const struct table_file *f = &a->files[i], *g = &b->files[i];
+
+		if (!slice_eq(f->path, g->path) ||
+		    f->field_count != g->field_count ||
+		    memcmp(f->fields, g->fields,
+		    f->field_count * sizeof(*f->fields)) != 0)
+			return false;
+	}
+	return true;
+}
+
+static struct source *
+find_fragment(const struct base *previous, const struct table_fragment *f)
+{
+	uint32_t i;
+
+	for (i = 0; previous != NULL && i < previous->source_count; i++) {
+		if (same_fragment(&previous->table->fragments[i], f))
+			return previous->sources[i];
+	}
+	return NULL;
+}
+
 static struct err
 base_fill(struct object_dir *dir, const struct store_shape *shape,
     const struct base *previous, struct base *b)
 {
-	uint32_t i, k;
+	struct source *had;
+	uint32_t i;
 	struct err e;
 
 	for (i = 0; i < b->table->fragment_count; i++) {
 		const struct table_fragment *f = &b->table->fragments[i];
 
-		for (k = 0; previous != NULL && k < previous->source_count; k++) {
-			if (source_is_fragment(previous->sources[k], f))
-				break;
-		}
-		if (previous != NULL && k < previous->source_count) {
-			b->sources[i] = source_hold(previous->sources[k]);
+		had = find_fragment(previous, f);
+		if (had != NULL) {
+			b->sources[i] = source_hold(had);
 		} else {
 			e = source_open_fragment(dir, shape, f, &b->sources[i]);
 			if (err_is(e))
@@ -123,13 +158,32 @@ open_base(struct object_dir *dir, const struct store_shape *shape,
 	return base_open(dir, shape, table, before, &s->base);
 }
 
+/* A manifest that was taken back may have named another directory by this
+ * number. */
+static bool
+named_before(const struct snapshot_shard *before,
+    const struct shard_generation *g)
+{
+	const struct shard_manifest *m = &before->manifest;
+	uint32_t i;
+
+	for (i = 0; i < m->generation_count; i++) {
+		if (m->generations[i].number == g->number)
+			return slice_eq(m->generations[i].directory,
+			    g->directory);
+	}
+	return false;
+}
+
 static struct source *
-find_generation(const struct snapshot_shard *before, uint64_t number)
+find_generation(const struct snapshot_shard *before,
+    const struct shard_generation *g)
 {
 	uint32_t i;
 
 	for (i = 0; before != NULL && i < before->source_count; i++) {
-		if (before->sources[i]->number == number)
+		if (before->sources[i]->number == g->number &&
+		    named_before(before, g))
 			return before->sources[i];
 	}
 	return NULL;
@@ -161,7 +215,7 @@ open_generations(struct object_dir *dir, const struct store_shape *shape,
 		return FAIL(NO_MEMORY, "open generations");
 	for (i = 0; i < m->generation_count; i++) {
 		const struct shard_generation *g = &m->generations[i];
-		struct source *had = find_generation(before, g->number);
+		struct source *had = find_generation(before, g);
 		struct source **to = &shard->sources[shard->source_count];
 		struct err e = OK;
 

@@ -77,7 +77,6 @@ source_open_fragment(struct object_dir *dir, const struct store_shape *shape,
 	if (err_is(e))
 		return e;
 	s->number = f->id;
-	s->deletion = f->deletion;
 	e = fragment_open(dir, f, &s->fragment);
 	if (err_is(e))
 		goto out;
@@ -155,17 +154,6 @@ source_drop(struct source *s)
 	key_index_close(s->index);
 	fragment_close(s->fragment);
 	free(s);
-}
-
-bool
-source_is_fragment(const struct source *s, const struct table_fragment *f)
-{
-	return !s->is_generation && s->number == f->id &&
-	    s->fragment->row_count == f->row_count &&
-	    s->fragment->file_count == f->file_count &&
-	    s->deletion.kind == f->deletion.kind &&
-	    s->deletion.read_version == f->deletion.read_version &&
-	    s->deletion.id == f->deletion.id;
 }
 
 struct err

@@ -28,7 +28,6 @@ struct source {
 	_Atomic uint32_t refs;
 	bool is_generation;
 	uint64_t number;		/* of the generation, or fragment id */
-	struct table_deletion deletion;	/* fragment: which file is applied */
 	struct fragment *fragment;
 	struct key_index *index;
 	const struct store_shape *shape; /* what its rows are read as */
@@ -44,9 +43,6 @@ struct err source_open_generation(struct object_dir *dir,
     const struct shard_generation *, struct source **) MUST_CHECK;
 struct source *source_hold(struct source *);
 void source_drop(struct source *);		/* NULL is fine */
-
-/* Whether this is that fragment with the same rows deleted. */
-bool source_is_fragment(const struct source *, const struct table_fragment *);
 
 /* The sequence of a row; INT64_MIN where it has none (another engine's). */
 struct err source_sequence(const struct source *, uint32_t row, struct arena *,
