@@ -1,8 +1,5 @@
 #include "store_dir.h"
-
-#include "worker/lance/commit.h"
-#include "worker/lance/page_write.h"
-#include "worker/maintain/fold_parts.h"
+#include "store_foreign.h"
 
 /* Rows of the base table alone, the deleted ones left out: each key as often
  * as it is there. */
@@ -457,67 +454,6 @@ passes_keep_to_their_caps(void **state)
 	see_base("k1=last");
 }
 
-/* A fragment as another engine appends it: keys may be there, even twice. */
-static struct {
-	struct table_file file;
-	struct table_fragment fragment;
-	int32_t ids[128], numbers[128];
-	char name[32];
-} foreign;
-
-static struct err
-append_foreign(const struct table *newest, struct arena *arena,
-    struct commit_edit *edit, void *ctx)
-{
-	(void)newest;
-	(void)arena;
-	(void)ctx;
-	edit->operation = COMMIT_APPEND;
-	edit->added = &foreign.fragment;
-	edit->added_count = 1;
-	return OK;
-}
-
-static void
-foreign_rows(struct builder *b, bool with_sequence)
-{
-	const struct arrow_schema *s = &shape_of()->schema;
-	struct commit_result result;
-	struct page_written written;
-	struct page_writer *w;
-	struct batch batch;
-	struct arena arena;
-	char path[48];
-	static int number;
-	uint32_t i;
-
-	snprintf(foreign.name, sizeof(foreign.name), "foreign%d.lance",
-	    number++);
-	snprintf(path, sizeof(path), "data/%s", foreign.name);
-	if (!with_sequence) {
-		column_cut(&b->columns[shape_of()->seq], 0);
-		for (i = 0; i < b->row_count; i++)
-			assert_true(column_null(&b->columns[shape_of()->seq]));
-	}
-	batch = builder_batch(b);
-	see_ok(page_write_open(dir, path, s, NULL, &w));
-	see_ok(page_write_batch(w, &batch));
-	see_ok(page_write_finish(w, &written));
-	foreign.file = (struct table_file){ .path = slice_of(foreign.name),
-	    .field_count = page_write_column_count(s), .fields = foreign.ids,
-	    .columns = foreign.numbers, .size_bytes = written.size_bytes };
-	page_write_field_ids(s, foreign.ids);
-	for (i = 0; i < foreign.file.field_count; i++)
-		foreign.numbers[i] = (int32_t)i;
-	foreign.fragment = (struct table_fragment){
-	    .row_count = b->row_count, .file_count = 1,
-	    .files = &foreign.file };
-	arena_init(&arena, 16u << 20);
-	see_ok(commit_run(dir, append_foreign, NULL, &arena, &result));
-	arena_free(&arena);
-	builder_free(b);
-}
-
 static void
 rows_of_another_engine_are_oldest(void **state)
 {
@@ -529,7 +465,8 @@ rows_of_another_engine_are_oldest(void **state)
 	add_row(&b, "k1", "foreign", 9);
 	add_row(&b, "k1", "foreign again", 9);
 	add_row(&b, "k2", "foreign", 9);
-	foreign_rows(&b, false);
+	sequences_are(&b, NULL);
+	foreign_rows(&b);
 	see_store("k1=foreign again k2=foreign");
 	see_ok(own_rotate(&a, "k1", "a"));
 	see_store("k1=a k2=foreign");
@@ -548,7 +485,7 @@ twice_in_one_fragment(void **state)
 {
 	struct owner a = own_claim(0);
 	struct builder b;
-	int64_t sequence = 1000;
+	const int64_t sequences[] = { 1000, NO_SEQUENCE, 1000, 1000 };
 
 	(void)state;
 	rows_begin(&b);
@@ -556,12 +493,8 @@ twice_in_one_fragment(void **state)
 	add_row(&b, "k1", "none", 9);
 	add_row(&b, "k2", "first", 1);
 	add_row(&b, "k2", "second", 1);
-	column_cut(&b.columns[shape_of()->seq], 0);
-	assert_true(column_int64(&b.columns[shape_of()->seq], sequence));
-	assert_true(column_null(&b.columns[shape_of()->seq]));
-	assert_true(column_int64(&b.columns[shape_of()->seq], sequence));
-	assert_true(column_int64(&b.columns[shape_of()->seq], sequence));
-	foreign_rows(&b, true);
+	sequences_are(&b, sequences);
+	foreign_rows(&b);
 	see_store("k1=ours k2=second");
 	generation_with(&a, "k2", "third");
 	fold_now(0);

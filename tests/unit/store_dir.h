@@ -52,6 +52,7 @@
 
 #define UNUSED	__attribute__((unused))
 #define TEXT_MAX_BYTES 64
+#define ROW_MESSAGE_MAX 8192u	/* of one row */
 
 UNUSED static const struct kind *const kind = &kind_rollout;
 UNUSED static char root_path[] = "/tmp/memwald-store-XXXXXX";
@@ -348,14 +349,6 @@ own_write(struct owner *o, const char *key, const char *text)
 	return e;
 }
 
-static inline struct err
-own_put(struct owner *o, const char *key, const char *text)
-{
-	struct err e = own_write(o, key, text);
-
-	return err_is(e) ? e : own_acknowledge(o);
-}
-
 /* A commit that begins the next entry. */
 static inline struct err
 own_rotate(struct owner *o, const char *key, const char *text)
@@ -385,6 +378,17 @@ own_rotate(struct owner *o, const char *key, const char *text)
 	o->entry = next;
 	o->written = 0;
 	return own_acknowledge(o);
+}
+
+static inline struct err
+own_put(struct owner *o, const char *key, const char *text)
+{
+	struct err e;
+
+	if (o->entry.end + ROW_MESSAGE_MAX > o->entry.size_bytes)
+		return own_rotate(o, key, text);
+	e = own_write(o, key, text);
+	return err_is(e) ? e : own_acknowledge(o);
 }
 
 static inline void
