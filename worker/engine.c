@@ -39,11 +39,12 @@ engine_worker_mail(const struct shm_command *m)
 		shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
 }
 
-/* Requests end with their connections; the rest of a tail stays in the WAL,
- * which is enough. */
+/* Requests ended with their connections. Entries are closed, so that the
+ * maintainer, which leaves after us, can seal them. */
 void
 engine_worker_drain(void)
 {
+	engine_close_entries(&engine);
 }
 
 bool
@@ -86,9 +87,9 @@ engine_maintainer_mail(const struct shm_command *m)
 }
 
 void
-engine_maintainer_drain(void)
+engine_maintainer_drain(bool orphaned)
 {
-	schedule_drain();
+	schedule_drain(!orphaned);
 }
 
 bool

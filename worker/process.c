@@ -75,7 +75,7 @@ on_leave(bool orphaned)
 	draining = true;
 	log_info("draining orphaned=%s", orphaned ? "yes" : "no");
 	shm_process_enter(SHM_PROCESS_DRAINING);
-	plan.drain();
+	plan.drain(orphaned);
 	timer_set(loop_timers(loop), &drain_timer, loop_now_ns(loop));
 }
 

@@ -24,8 +24,9 @@ struct process_plan {
 	uint32_t pool_threads;
 	/* A command that is not the process's own. */
 	void (*mail)(const struct shm_command *);
-	/* Begin to leave; called once. */
-	void (*drain)(void);
+	/* Begin to leave; called once. Orphaned: the master is dead, finish
+	 * what is in flight and no more. */
+	void (*drain)(bool orphaned);
 	/* Asked now and then while draining. */
 	bool (*idle)(void);
 };

@@ -117,8 +117,9 @@ mail(const struct shm_command *m)
 }
 
 static void
-drain(void)
+drain(bool orphaned)
 {
+	(void)orphaned;
 	door_retire();
 }
 

@@ -44,6 +44,7 @@ static struct {
 	struct list jobs, queue;
 	uint32_t running;
 	bool draining;
+	uint64_t seal_until_ns;		/* while draining */
 	struct op trash_op;
 	bool trash_runs;
 	struct timer pace_timer;
@@ -198,10 +199,20 @@ start_job(struct job *j)
 }
 
 static void
+forget_queue(void)
+{
+	while (list_pop(&sched.queue) != NULL)
+		;		/* its job stays, and can be queued again */
+}
+
+static void
 run_queue(void)
 {
 	struct list *l;
 
+	/* The rest stays in the WAL. */
+	if (sched.draining && clock_mono_ns() > sched.seal_until_ns)
+		forget_queue();
 	while (sched.running < sched.config->maintain_concurrency &&
 	    (l = list_pop(&sched.queue)) != NULL)
 		start_job(CONTAINER_OF(l, struct job, queue_link));
@@ -421,12 +432,27 @@ schedule_start(const struct config *config, struct loop *loop,
 	return OK;
 }
 
+/* Stores with a tail; their owners have closed what they could. */
+static void
+seal_tails(void)
+{
+	struct shm_store_info info;
+	struct shm_ref ref;
+	uint32_t index = 0;
+
+	while (shm_store_next(&index, &ref)) {
+		if (shm_store_peek(ref, &info) && info.tail_shards > 0 &&
+		    kind_get(info.kind) != NULL &&
+		    (info.flags & SHM_FLAG_DELETED) == 0)
+			request(ref, WANT_SEAL, NULL);
+	}
+}
+
 void
-schedule_drain(void)
+schedule_drain(bool seal)
 {
 	struct list *l;
 
-	sched.draining = true;
 	timer_cancel(loop_timers(sched.loop), &sched.pace_timer);
 	timer_cancel(loop_timers(sched.loop), &sched.ticker);
 	walk_stop();
@@ -441,11 +467,17 @@ schedule_drain(void)
 			    FAIL(UNAVAILABLE, "server is draining"), 0);
 		j->next_askers.count = 0;
 	}
-	list_init(&sched.queue);
+	forget_queue();
+	sched.seal_until_ns = clock_mono_ns() +
+	    sched.config->drain_secs * NS_PER_SEC / 2;
+	if (seal)
+		seal_tails();
+	sched.draining = true;
 }
 
 bool
 schedule_idle(void)
 {
-	return sched.running == 0 && !sched.trash_runs && walk_idle();
+	return sched.running == 0 && list_empty(&sched.queue) &&
+	    !sched.trash_runs && walk_idle();
 }

@@ -31,8 +31,9 @@ struct err schedule_start(const struct config *, struct loop *, struct pool *,
     struct object_dir *root) MUST_CHECK;
 /* A command that came by mailbox; false: not one of ours. */
 bool schedule_command(const struct shm_command *);
-/* Begins nothing new. */
-void schedule_drain(void);
+/* Begins nothing new. With seal, what closed entries hold is sealed, for half
+ * of --drain-secs at most: the rest stays in the WAL, which is enough. */
+void schedule_drain(bool seal);
 bool schedule_idle(void);
 
 #endif

@@ -221,6 +221,13 @@ close_entry(struct writer *w)
 	wal_writer_close(&w->entry);
 }
 
+void
+append_leave(struct store *s)
+{
+	if (s->writer != NULL && s->writer->at == WRITER_READY)
+		close_entry(s->writer);
+}
+
 static void
 answer_rotates(struct writer *w, struct err e)
 {

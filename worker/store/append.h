@@ -53,6 +53,8 @@ void append_submit(struct store *, struct append *);
 void append_rotate(struct engine *, const struct shm_command *);
 /* Starts what is due; the loop's hook. */
 void append_start_due(struct engine *);
+/* No more appends will come: closes the entry, if nothing is in flight. */
+void append_leave(struct store *);
 /* The store's handle goes: frees the writer. Nothing may be in flight. */
 void append_close(struct store *);
 bool append_busy(const struct store *);

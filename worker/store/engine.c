@@ -150,3 +150,15 @@ engine_idle(const struct engine *en)
 	}
 	return true;
 }
+
+void
+engine_close_entries(struct engine *en)
+{
+	const struct list *l;
+	uint32_t i;
+
+	for (i = 0; i < ENGINE_BUCKETS; i++) {
+		LIST_FOREACH(l, &en->buckets[i])
+			append_leave(CONTAINER_OF(l, struct store, link));
+	}
+}

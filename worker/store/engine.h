@@ -40,6 +40,8 @@ struct err engine_init(struct engine *, const struct config *, struct loop *,
 bool engine_command(struct engine *, const struct shm_command *);
 /* The loop's before-wait hook: starts the commits that are due. */
 void engine_before_wait(void *engine);
+/* This process appends no more: closes the entries of all its writers. */
+void engine_close_entries(struct engine *);
 /* Nothing is being written or waited for: a drain may end. */
 bool engine_idle(const struct engine *);
 
