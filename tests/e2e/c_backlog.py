@@ -51,7 +51,7 @@ class Backlog(unittest.TestCase):
                              sum(counts.values()))
 
     def test_idle_store_is_sealed_and_folded_by_itself(self):
-        with Server(workers=2, clock_speed=300) as s:
+        with Server(workers=2, clock_speed=60) as s:
             with s.client() as c:
                 c.create("st")
                 c.append("st", [row("a"), row("b")]).must(201)
@@ -59,7 +59,7 @@ class Backlog(unittest.TestCase):
             wait_for("the forced tick", lambda:
                      memwal.generations_made(s.store_dir("st")) > 0
                      and not any(memwal.pending(
-                         s.store_dir("st")).values()), 20)
+                         s.store_dir("st")).values()), 40)
             with s.client() as c:	# the first was idle for hours
                 self.assertEqual(len(c.list("st")), 2)
 
