@@ -115,6 +115,18 @@ take_pass(struct fault_state *s)
 	return false;
 }
 
+const char *
+fault_name(enum fault_point point)
+{
+	return point_names[point];
+}
+
+uint32_t
+fault_hits(enum fault_point point)
+{
+	return atomic_load(&table[point].hits);
+}
+
 struct err
 fault_hit(enum fault_point point)
 {
@@ -125,6 +137,7 @@ fault_hit(enum fault_point point)
 
 	if (action == ACTION_OFF || !take_pass(s))
 		return OK;
+	atomic_fetch_add(&s->hits, 1);
 	switch (action) {
 	case ACTION_DELAY:
 		span.tv_sec = arg / 1000;

@@ -37,6 +37,7 @@ struct fault_state {		/* one point; any process reads and counts */
 	_Atomic uint32_t arg;
 	_Atomic int32_t left;	/* -1: no limit */
 	_Atomic int32_t skip;
+	_Atomic uint32_t hits;	/* actions taken: a test that armed it asks */
 };
 
 #ifdef MEMWALD_FAULTS
@@ -50,6 +51,9 @@ struct err fault_set(const char *spec) MUST_CHECK;
 /* All of a string of them, separated by blanks. */
 struct err fault_set_all(const char *specs) MUST_CHECK;
 struct err fault_hit(enum fault_point) MUST_CHECK;
+const char *fault_name(enum fault_point);
+/* How often it did what it was told to, since the table was made. */
+uint32_t fault_hits(enum fault_point);
 
 #define FAULT(name)	fault_hit(FAULT_##name)
 

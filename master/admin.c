@@ -126,12 +126,16 @@ do_shutdown(struct buf *out)
 static void
 do_fault(struct buf *out, char **words, uint32_t count)
 {
-	struct err e = count < 2 ? FAIL(BAD_INPUT, "fault: POINT=ACTION") : OK;
+	struct err e = OK;
 	uint32_t i;
 
 	put(out, "OK\n");
 	for (i = 1; i < count && !err_is(e); i++)
 		e = fault_set(words[i]);
+	for (i = 0; i < FAULT_COUNT && !err_is(e); i++) {
+		if (!buf_printf(out, "%s=%u\n", fault_name(i), fault_hits(i)))
+			e = FAIL(NO_MEMORY, "list fault points");
+	}
 	finish(out, e);
 }
 #endif
