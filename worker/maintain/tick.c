@@ -306,6 +306,21 @@ open_store(struct aged_store *a)
 	return err_is(e) ? e : aged_check(a);
 }
 
+/* A busy guard is no failure: the work is being done. */
+static void
+count_in_row(const struct aged_store *a, const struct tick_result *result)
+{
+	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
+
+	if (err_is(result->seal_err) || (err_is(result->fold_err) &&
+	    result->fold_err.kind != ERR_BUSY))
+		atomic_fetch_add_explicit(&t->errors_in_row, 1,
+		    memory_order_relaxed);
+	else
+		atomic_store_explicit(&t->errors_in_row, 0,
+		    memory_order_relaxed);
+}
+
 static void
 work(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
@@ -358,6 +373,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	snprintf(a.name, sizeof(a.name), "%s", info.name);
 	arena_init(&a.errors, 64u << 10);
 	work(&a, want, result);
+	count_in_row(&a, result);
 	plain(&result->seal_err);
 	plain(&result->fold_err);
 	plain(&result->delete_err);
