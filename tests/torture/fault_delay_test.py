@@ -5,7 +5,7 @@ import unittest
 
 import fault_points
 
-Points = fault_points.cases("delay:300:1")
+Points = fault_points.cases(["delay:300:1"], ["delay:700:3", "stop:1"])
 
 if __name__ == "__main__":
     unittest.main()

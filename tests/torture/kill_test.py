@@ -161,6 +161,28 @@ class Kill(unittest.TestCase):
             book.check_files(s)
             check_status(s)
 
+    def test_end_under_load(self):
+        """SIGTERM: exit 0, and what was acknowledged is there."""
+        with Server(workers=3, args=["--rollout-flush-interval-secs=1"]) as s:
+            with s.client() as c:
+                c.create("st")
+            book = Book("st")
+            for round_ in range(2):
+                before = len(book.acked)
+                load = Load(s, book, round_)
+                try:
+                    wait_for("appends", lambda b=before: len(book.acked) >
+                             b + 300 or load.failures)
+                    self.assertEqual(s.stop(), 0)
+                finally:
+                    load.stop()
+                    load.join()
+                self.assertEqual(load.failures, [])
+                s.start()
+                book.check(s)
+            book.check_base(s)
+            check_status(s)
+
     def stop_one(self, s, load, role):
         """It hangs, then is dead, and its requests end with it."""
         pid = s.processes(role)[0]

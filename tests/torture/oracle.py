@@ -127,21 +127,23 @@ class Book:
 
 
 def fold(client, store):
-    """True once a forced fold finds nothing to do."""
+    """True once a forced fold finds nothing to do; 507: a full disk."""
     try:
         reply = client.post("/api/v1/internal/merge-wal/" + store)
     except Lost:
         return False
-    if reply.status not in (200, 503):
+    if reply.status not in (200, 503, 507):
         raise AssertionError("fold: %d %s" % (reply.status, reply.body[:300]))
     return reply.status == 200 and reply.json()["reclaimed"] == 0
 
 
 def temporary(server):
-    """What killed processes left half made: files without a name yet."""
+    """What killed processes left half made: files without a name yet. Those of
+    deleted stores and of generations that no manifest names go with them."""
     return [os.path.join(folder, name)
             for folder, _, names in os.walk(server.data_dir)
-            for name in names if name.startswith(".tmp-")]
+            for name in names if name.startswith(".tmp-")
+            and "/_trash/" not in folder and "_gen_" not in folder]
 
 
 def check_temporary(server):
@@ -152,9 +154,12 @@ def check_temporary(server):
     for path in left:
         os.utime(path, (old, old))
     server.start()
-    wait_for("temporary files to go", lambda: not set(left) & set(
-        temporary(server)))
-    return len(left)
+    def gone():
+        return not set(left) & set(temporary(server))
+    try:
+        wait_for("them to go", gone)
+    except AssertionError:
+        raise AssertionError("left: %s" % temporary(server)) from None
 
 
 def check_status(server):
