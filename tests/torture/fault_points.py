@@ -20,6 +20,8 @@ from harness import LONG, ROOT, Server, wait_for
 # What this workload does not pass: nobody dies inside a mutex, no other
 # instance's shards, no assignment changes, slots are not short.
 NOT_PASSED = {"shm_repair", "shm_record", "shm_assign"}
+# What only those pass who load a store that another server left.
+AT_LOAD = {"reload_commit"}
 # What only those pass who start.
 AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
 
@@ -86,6 +88,23 @@ class FaultPoints(unittest.TestCase):
                 self.some(a.post, "/api/v1/rollouts", {"name": other})
                 self.some(b.request, "DELETE", "/api/v1/rollouts/" + other)
 
+    def arm(self, book, point, action):
+        """How often it had acted before."""
+        s = self.server
+        if point in AT_LOAD:
+            with s.client() as c:
+                book.append(c, [tag_of(action) + "-tail"])
+            s.kill_all()
+            s.faults = "%s=%s" % (point, action)
+            s.start()
+            s.faults = ""
+            return 0
+        before = self.hits(point)
+        s.fault("%s=%s" % (point, action))
+        if point in AT_START:
+            self.kill(AT_START[point])
+        return before
+
     def act(self, book, point, action):
         """Armed, passed, acted, disarmed; and work goes on."""
         s = self.server
@@ -93,10 +112,7 @@ class FaultPoints(unittest.TestCase):
         if point.startswith("claim_"):
             self.kill("worker")		# else the shards are claimed
             self.all_there()
-        before = self.hits(point)
-        s.fault("%s=%s" % (point, action))
-        if point in AT_START:
-            self.kill(AT_START[point])
+        before = self.arm(book, point, action)
         self.workload(book, tag)
         if point in AT_START:
             wait_for("a start", lambda: self.hits(point) > before)
