@@ -285,12 +285,16 @@ tick_all(bool forced)
 static int32_t
 trash_run(struct op *op)
 {
-	uint32_t removed;
+	uint32_t removed, round;
 	struct err e;
 
 	(void)op;
-	e = remove_trash(sched.env.root,
-	    sched.config->grace_secs * US_PER_SEC, &removed);
+	removed = 0;
+	do {
+		e = remove_trash(sched.env.root,
+		    sched.config->grace_secs * US_PER_SEC, &round);
+		removed += round;
+	} while (!err_is(e) && round > 0);
 	if (err_is(e))
 		log_err(LOG_WARN, e, "files of deleted stores not removed, "
 		    "the next forced tick tries again");

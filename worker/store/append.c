@@ -209,6 +209,17 @@ answer(struct writer *w, struct list *appends, struct err e)
 	}
 }
 
+/* Between two commits: a quiet store keeps no buffers, since there may be ten
+ * thousand of them. */
+static void
+give_back_buffers(struct writer *w)
+{
+	builder_clear(w->flight, 0);
+	if (w->pending->row_count == 0)
+		builder_clear(w->pending, 0);
+	buf_free(&w->message);
+}
+
 /* Closes the entry: its end is the last acknowledged one, for good. */
 static void
 close_entry(struct writer *w)
@@ -219,6 +230,7 @@ close_entry(struct writer *w)
 	    w->entry.end });
 	w->closed = true;
 	wal_writer_close(&w->entry);
+	give_back_buffers(w);
 }
 
 void
