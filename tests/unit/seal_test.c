@@ -160,6 +160,29 @@ a_closed_entry_of_another_epoch_is_not_sealed(void **state)
 	own_end(&b);
 }
 
+/* After the owner's death a reader loaded more than was acknowledged: what it
+ * has shown must not go again. */
+static void
+a_closed_entry_that_showed_more_waits_for_a_claim(void **state)
+{
+	struct owner a = own_claim(0), b = owner_of(0);
+
+	(void)state;
+	see_ok(own_put(&a, "k1", "a"));
+	see_ok(own_write(&a, "k2", "failed"));
+	own_close(&a);
+	shm_shard_raise(a.state, (struct shm_point){ a.entry.position,
+	    a.entry.end + a.written });
+	see_store("k1=a k2=failed");
+	assert_int_equal(seal_now(0).generations, 0);
+	see_store("k1=a k2=failed");
+	see_ok(own_take(&b));
+	own_announce(&b);
+	assert_int_equal(seal_now(0).rows, 2);
+	see_store("k1=a k2=failed");
+	own_end(&b);
+}
+
 static void
 sentinels_at_the_end_are_left(void **state)
 {
@@ -467,6 +490,7 @@ main(void)
 		store_test(a_closed_entry_is_sealed),
 		store_test(a_closed_entry_ends_where_its_owner_said),
 		store_test(a_closed_entry_of_another_epoch_is_not_sealed),
+		store_test(a_closed_entry_that_showed_more_waits_for_a_claim),
 		store_test(sentinels_at_the_end_are_left),
 		store_test(older_rows_of_a_key_are_masked),
 		store_test(large_tails_are_sealed_in_pieces),

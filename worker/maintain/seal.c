@@ -62,6 +62,9 @@ choose(struct sealing *s, const struct wal_list *list, bool *more)
 	 * so the mark that is read next is never of an older one. */
 	struct shm_claim claim = shm_shard_claimed(state);
 	struct shm_point closed = shm_shard_closed(state);
+	/* Who loaded the slot after the owner's death may have read more than he
+	 * acknowledged; as it is shown it stays, so a claim has to record it. */
+	bool shown = shm_point_before(closed, shm_shard_commit(state));
 	bool any = false;
 	uint64_t bytes = 0;
 	uint32_t i;
@@ -74,7 +77,7 @@ choose(struct sealing *s, const struct wal_list *list, bool *more)
 	*more = false;
 	for (i = 0; i < list->count; i++) {
 		const struct wal_span *span = &list->spans[i];
-		bool by_owner = !span->recorded &&
+		bool by_owner = !span->recorded && !shown &&
 		    closed.position == span->position;
 
 		if (span->sentinel)

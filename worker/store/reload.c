@@ -415,7 +415,7 @@ reload_open(struct object_dir *root, const struct kind *kind,
 	struct shm_store_key key = { (enum store_kind)kind->id,
 	    slice_of(name) };
 	char directory[REGISTRY_DIRECTORY_MAX];
-	struct registry_entry entry;
+	struct registry_entry entry, now;
 	struct object_dir *dir;
 	struct err e;
 
@@ -431,9 +431,12 @@ reload_open(struct object_dir *root, const struct kind *kind,
 	if (shm_store_load_state(*ref) != SHM_LOAD_READY ||
 	    (shm_store_flags(*ref) & SHM_FLAG_STALE) != 0)
 		e = reload_slot(dir, kind, *ref);
-	/* Deleted while we opened it: the row would be gone (contract 5.3). */
+	/* Deleted while we opened it: the row would be gone (contract 5.3); or
+	 * created anew, and the directory is the new one's. */
 	if (!err_is(e))
-		e = registry_exists(root, kind, name);
+		e = registry_get(root, kind, name, &now);
+	if (!err_is(e) && !uuid_eq(&now.store, &entry.store))
+		e = FAIL(UNAVAILABLE, "store was created anew, try again");
 	if (err_is(e))
 		object_dir_close(dir);
 	else
