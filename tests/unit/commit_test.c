@@ -440,6 +440,11 @@ test_unknown(void **state)
 	assert_int_equal(t->version, 3);
 	assert_int_equal(t->fragment_count, 1);
 	table_free(t);
+	/* Ours, but not to be made durable: it stays unknown. */
+	job.path = "b.lance";
+	assert_int_equal(fault_set("object_link_sync=fail:5:2@1").kind, ERR_OK);
+	assert_int_equal(commit_run(dir, build, &job, &errors, &r).kind,
+	    ERR_UNKNOWN);
 	assert_int_equal(fault_set("object_link_sync=off").kind, ERR_OK);
 	object_dir_close(dir);
 }

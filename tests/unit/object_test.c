@@ -304,6 +304,11 @@ test_unknown(void **state)
 	assert_int_equal(e.kind, ERR_UNKNOWN);
 	assert_holds("a", "one");
 	assert_int_equal(names_in(dir), 1);
+	set_fault("object_link_sync=fail:5:1");
+	e = object_confirm(dir, "a");
+	assert_int_equal(e.kind, ERR_IO);
+	e = object_confirm(dir, "a");
+	assert_int_equal(e.kind, ERR_OK);
 }
 
 /* One of four wins, and the object is all his. */

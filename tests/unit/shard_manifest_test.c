@@ -414,6 +414,11 @@ test_unknown(void **state)
 	assert_int_equal(claim.calls, 1);
 	assert_int_equal(m.epoch, 2);
 	assert_int_equal(load().version, 2);
+	/* Ours, but not to be made durable: it stays unknown. */
+	set_fault("object_link_sync=fail:5:2");
+	assert_int_equal(shard_manifest_change(root, &shard, edit, &claim,
+	    &arena, &m).kind, ERR_UNKNOWN);
+	set_fault("object_link_sync=off");
 }
 
 static void

@@ -249,8 +249,16 @@ unknown_outcomes_are_read_back(void **state)
 	see_ok(fault_set("object_link_sync=fail:5:1"));
 	see_ok(wal_put_sentinel(dir, &shard, 7, &position));
 	assert_int_equal(position, 2);
+	/* The name is there, but its directory cannot be synced: nobody may
+	 * rely on it. */
+	see_ok(fault_set("object_link_sync=fail:5:2"));
+	start.position = 3;
+	assert_true(err_is(entry_at(&start, &w)));
+	see_ok(fault_set("object_link_sync=fail:5:2"));
+	position = 4;
+	assert_true(err_is(wal_put_sentinel(dir, &shard, 7, &position)));
 	list = wal_of(&shard, 0);
-	assert_int_equal(list.count, 2);
+	assert_int_equal(list.count, 4);
 	assert_true(list.spans[1].sentinel);
 	assert_int_equal(list.spans[1].epoch, 7);
 }

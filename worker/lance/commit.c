@@ -115,6 +115,7 @@ unknown:
 static struct err
 read_back(struct commit *c, bool *ours)
 {
+	char name[TABLE_NAME_MAX];
 	struct table *t;
 	struct err e;
 
@@ -127,7 +128,11 @@ read_back(struct commit *c, bool *ours)
 		return (struct err){ ERR_UNKNOWN, e.os, e.what };
 	*ours = is_ours(c, t);
 	table_free(t);
-	return OK;
+	if (!*ours)
+		return OK;
+	table_manifest_name(c->next.version, name);
+	e = object_confirm(c->dir, name);
+	return err_is(e) ? (struct err){ ERR_UNKNOWN, e.os, e.what } : OK;
 }
 
 /* Of a try that lost. Should its put land after all, the manifest holds the

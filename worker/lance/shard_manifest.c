@@ -343,7 +343,8 @@ read_back(const struct change *c, struct arena *a, bool *ours)
 	if (err_is(e))
 		return (struct err){ ERR_UNKNOWN, e.os, e.what };
 	*ours = uuid_eq(&there.writer, &c->writer);
-	return OK;
+	e = *ours ? object_confirm(c->table, c->name) : OK;
+	return err_is(e) ? (struct err){ ERR_UNKNOWN, e.os, e.what } : OK;
 }
 
 /*

@@ -239,6 +239,24 @@ out:
 }
 
 struct err
+object_confirm(struct object_dir *d, const char *name)
+{
+	struct place p;
+	struct err e;
+
+	e = temp_place_open(d, name, false, &p);
+	if (err_is(e))
+		return e;
+	e = FAULT(object_link_sync);
+	if (err_is(e))
+		e = temp_injected(e, "sync directory of object");
+	else if (fsync(p.fd) < 0)
+		e = FAIL_OS(IO, "sync directory of object");
+	temp_place_close(&p);
+	return e;
+}
+
+struct err
 object_exists(struct object_dir *d, const char *name)
 {
 	if (faccessat(d->fd, name, F_OK, 0) < 0)

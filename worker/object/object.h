@@ -60,6 +60,9 @@ struct err object_put_new(struct object_dir *, const char *name, struct slice)
 /* A hint or another disposable object: replaced in one step, not synced. */
 struct err object_put_hint(struct object_dir *, const char *name, struct slice)
     MUST_CHECK;
+/* After UNKNOWN, once the object was read back and is ours: makes it durable.
+ * An object that is merely there may be gone after a loss of power. */
+struct err object_confirm(struct object_dir *, const char *name) MUST_CHECK;
 /* NOT_FOUND or OK: one look, no open. */
 struct err object_exists(struct object_dir *, const char *name) MUST_CHECK;
 /* Everything directly in prefix ("" the directory itself), in no order; names

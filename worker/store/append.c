@@ -121,6 +121,15 @@ append_busy(const struct store *s)
 	    w->making_next || !list_empty(&w->waiting));
 }
 
+/* Unless another claim of this life stands there by now: of the handle that
+ * came after ours. */
+static void
+unclaim(struct writer *w)
+{
+	if (shm_shard_claimed(w->state).epoch == w->epoch)
+		shm_shard_unclaim(w->state);
+}
+
 void
 append_close(struct store *s)
 {
@@ -134,7 +143,7 @@ append_close(struct store *s)
 		s->engine->due_count--;
 	}
 	if (w->at == WRITER_READY)
-		shm_shard_unclaim(w->state);
+		unclaim(w);
 	wal_writer_close(&w->entry);
 	if (w->has_next)
 		object_entry_abandon(s->dir, &w->next);
@@ -254,7 +263,7 @@ answer_rotates(struct writer *w, struct err e)
 static void
 lose_claim(struct writer *w)
 {
-	shm_shard_unclaim(w->state);
+	unclaim(w);
 	wal_writer_close(&w->entry);
 	if (w->has_next)
 		object_entry_abandon(w->store->dir, &w->next);
@@ -622,7 +631,9 @@ claim_done(struct op *op, int32_t res)
 		mark.marks.epoch = m->epoch;
 		mark.marks.replay_after = m->replay_after;
 		mark.marks.pending_generations = m->generation_count;
+		/* We hold a pin: the slot is there. */
 		e = shm_view_raise(s->ref, 0, &mark, 1, NULL);
+		MUST(!err_is(e));
 	}
 	shm_metric_add(METRIC_memwald_wal_claims_total, err_is(e) ?
 	    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);

@@ -278,7 +278,7 @@ read_back(struct object_dir *dir, const char *path, const struct uuid *entry)
 		e.what = "read a wal entry back";
 	arena_free(&arena);
 	close(fd);
-	return e;
+	return err_is(e) ? e : object_confirm(dir, path);
 }
 
 struct err
