@@ -15,6 +15,8 @@
 
 #define SPAN_MIN_NS	(30 * NS_PER_SEC)
 #define IDLE_TIMES	8u	/* the rate while no worker commits */
+#define PACE_AVERAGE_SECS 16u
+#define PACE_TIMES_MAX	1024u
 #define ASKERS_MAX	4096u	/* of one store and run; more: BUSY */
 
 struct askers {			/* commands that wait for a run's outcome */
@@ -48,7 +50,8 @@ static struct {
 	struct op trash_op;
 	bool trash_runs;
 	struct timer pace_timer;
-	uint64_t commits;		/* when the pace was set last */
+	uint64_t commits, commit_bytes;	/* when the pace was set last */
+	uint64_t bytes_per_sec;		/* committed, smoothed */
 	uint32_t backlog;		/* the largest that the last ticks saw */
 } sched;
 
@@ -364,13 +367,29 @@ tick(struct timer *t)
 		timer_set(loop_timers(sched.loop), t, next);
 }
 
+/* How often the rate must be had so that each row can be written twice: a seal
+ * that is slower than the appends meets more of them every time. A burst is
+ * sealed at leisure, so the average is over some time. */
+static uint32_t
+times_to_keep_up(void)
+{
+	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
+	uint64_t rate = sched.config->maintain_write_rate;
+
+	sched.bytes_per_sec += (bytes - MIN(bytes, sched.commit_bytes)) /
+	    PACE_AVERAGE_SECS - sched.bytes_per_sec / PACE_AVERAGE_SECS;
+	sched.commit_bytes = bytes;
+	return rate == 0 ? 0 : (uint32_t)MIN(2 * sched.bytes_per_sec / rate,
+	    (uint64_t)PACE_TIMES_MAX);
+}
+
 /* Faster while nobody commits, and as the backlog grows: each row is written
  * twice, so folds must not fall behind for good (design 2). */
 static void
 set_pace(struct timer *t)
 {
 	uint64_t commits = shm_metric_sum(METRIC_memwald_wal_commits_total, 0);
-	uint32_t times = 1 + sched.backlog / 64;
+	uint32_t times = 1 + sched.backlog / 64 + times_to_keep_up();
 
 	if (commits == sched.commits)
 		times = MAX(times, IDLE_TIMES);
@@ -428,6 +447,8 @@ schedule_start(const struct config *config, struct loop *loop,
 	memcpy(sched.env.tag, text, sizeof(sched.env.tag) - 1);
 	list_init(&sched.jobs);
 	list_init(&sched.queue);
+	sched.commit_bytes =
+	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
 	timer_init(&sched.pace_timer, set_pace);
 	set_pace(&sched.pace_timer);
 	start_ticker();
