@@ -489,10 +489,12 @@ reading_rows(struct reading *r, struct seen *seen)
 {
 	struct snapshot *s = r->snapshot;
 	struct merge *m;
-	uint32_t i, k;
+	uint32_t i, k, runs = 0;
 
 	*seen = (struct seen){ 0 };
-	see_ok(merge_new(shape_of(), s->shard_count + snapshot_pending(s).sum +
+	for (i = 0; i < s->shard_count; i++)
+		runs += r->sorted[i].run_count;
+	see_ok(merge_new(shape_of(), runs + snapshot_pending(s).sum +
 	    s->base->source_count, &m));
 	for (i = 0; i < s->shard_count; i++) {
 		merge_add_tail(m, &r->sorted[i]);

@@ -19,7 +19,7 @@
 struct cursor {
 	struct slice key;
 	const struct source *source;	/* or: */
-	const struct tail_sorted *tail;
+	const struct tail_run *tail;
 	uint64_t at, count;		/* position in the keys */
 };
 
@@ -101,10 +101,13 @@ merge_add_source(struct merge *m, const struct source *s)
 void
 merge_add_tail(struct merge *m, const struct tail_sorted *t)
 {
-	MUST(!m->started && m->cursor_count < m->cursor_max);
-	m->cursors[m->cursor_count++] = (struct cursor){
-		.tail = t, .count = t->count,
-	};
+	uint32_t i;
+
+	MUST(!m->started && t->run_count <= m->cursor_max - m->cursor_count);
+	for (i = 0; i < t->run_count; i++)
+		m->cursors[m->cursor_count++] = (struct cursor){
+			.tail = t->runs[i], .count = t->runs[i]->count,
+		};
 }
 
 /* To the next row that is not deleted; false at the end. */

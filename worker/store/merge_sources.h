@@ -36,7 +36,7 @@ struct merge_row {
 struct err merge_new(const struct store_shape *, uint32_t sources_max,
     struct merge **) MUST_CHECK;
 void merge_free(struct merge *);		/* NULL is fine */
-/* At most sources_max of both together, before the first merge_next. */
+/* Before the first merge_next; at most sources_max sources and runs of tails. */
 void merge_add_source(struct merge *, const struct source *);
 void merge_add_tail(struct merge *, const struct tail_sorted *);
 

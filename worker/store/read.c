@@ -419,7 +419,7 @@ read_get(struct store *s, struct slice key, struct arena *arena,
 
 struct read_list {
 	struct snapshot *snapshot;
-	uint32_t tail_count;
+	uint32_t tail_count, run_count;
 	struct tail_sorted *tails;
 	struct merge *merge;
 };
@@ -439,6 +439,7 @@ sort_tails(struct store *s, struct read_list *l)
 		    s->snapshot->shards[i].manifest.replay_after,
 		    &l->tails[i]);
 		l->tail_count = i + 1;
+		l->run_count += l->tails[i].run_count;
 	}
 	return e;
 }
@@ -474,7 +475,7 @@ read_list_open(struct store *s, struct read_list **out)
 	if (s->snapshot->view.pinned_version == 0)
 		e = sort_tails(s, l);
 	if (!err_is(e))
-		e = merge_new(s->shape, l->tail_count +
+		e = merge_new(s->shape, l->run_count +
 		    snapshot_pending(s->snapshot).sum +
 		    s->snapshot->base->source_count, &l->merge);
 	if (err_is(e)) {

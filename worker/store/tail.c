@@ -20,6 +20,7 @@
  */
 
 #define TABLE_MIN	64u
+#define ROW_BYTES_MIN	128u	/* about; of a row in its entry */
 
 struct key_row {
 	const char *key;
@@ -42,6 +43,7 @@ struct tail_entry {
 	uint32_t row_count, row_room;
 	struct key_row *rows;
 	struct arena keys;
+	struct tail_run *run;		/* of the rows at the last list; NULL */
 };
 
 struct slot {
@@ -76,6 +78,14 @@ tail_new(const struct store_shape *shape, const struct uuid *shard,
 }
 
 static void
+run_drop(struct tail_run *r)
+{
+	if (r != NULL && atomic_fetch_sub_explicit(&r->refs, 1,
+	    memory_order_acq_rel) == 1)
+		free(r);
+}
+
+static void
 entry_drop(struct tail_entry *e)
 {
 	uint32_t i;
@@ -86,6 +96,7 @@ entry_drop(struct tail_entry *e)
 		free(e->batches[i]);
 	free(e->batches);
 	free(e->rows);
+	run_drop(e->run);
 	arena_free(&e->keys);
 	if (e->fd >= 0)
 		close(e->fd);
@@ -406,12 +417,18 @@ uint64_t
 tail_behind(const struct tail *t, struct shm_point point)
 {
 	const struct tail_entry *e = newest_entry(t);
+	uint64_t bytes;
 
-	if (point.position <= t->position)
-		return e == NULL || point.end <= e->offset ? 0 :
-		    point.end - e->offset;
-	/* Whole entries: at least this one. */
-	return point.end + (point.position - t->position - 1) * WAL_ENTRY_MIN;
+	if (point.position > t->position)	/* whole entries: at least this */
+		bytes = point.end +
+		    (point.position - t->position - 1) * WAL_ENTRY_MIN;
+	else if (e == NULL || point.end <= e->offset)
+		return 0;
+	else
+		bytes = point.end - e->offset;
+	if ((t->row_count + bytes / ROW_BYTES_MIN) * 2 >= t->room)
+		bytes += t->room * sizeof(struct slot);
+	return bytes;
 }
 
 void
@@ -453,12 +470,11 @@ tail_trim(struct tail *t, uint64_t replay_after)
 }
 
 static struct tail_row
-row_at(const struct slot *s)
+row_at(const struct tail_entry *e, uint32_t row)
 {
-	const struct key_row *r = &s->entry->rows[s->row];
+	const struct key_row *r = &e->rows[row];
 
-	return (struct tail_row){ s->entry->batches[r->batch], row_key(r),
-	    r->row };
+	return (struct tail_row){ e->batches[r->batch], row_key(r), r->row };
 }
 
 bool
@@ -473,7 +489,7 @@ tail_find(const struct tail *t, struct slice key, uint64_t hash,
 	/* The newest lies in a generation of this view: older ones as well. */
 	if (s->entry == NULL || s->entry->position <= replay_after)
 		return false;
-	*row = row_at(s);
+	*row = row_at(s->entry, s->row);
 	return true;
 }
 
@@ -490,6 +506,9 @@ tail_bytes(const struct tail *t)
 		bytes += sizeof(*e) + e->keys.total_bytes +
 		    e->row_room * sizeof(*e->rows) +
 		    e->batch_count * sizeof(struct tail_batch);
+		if (e->run != NULL)
+			bytes += sizeof(*e->run) +
+			    e->run->count * sizeof(struct tail_row);
 	}
 	return bytes;
 }
@@ -500,64 +519,91 @@ tail_rows(const struct tail *t)
 	return t->row_count;
 }
 
+/* Of one key the order in which they were written. */
 static int
 by_key(const void *a, const void *b)
 {
-	return slice_cmp(((const struct tail_row *)a)->key,
-	    ((const struct tail_row *)b)->key);
+	const struct tail_row *x = a, *y = b;
+	int order = slice_cmp(x->key, y->key);
+
+	if (order != 0)
+		return order;
+	if (x->batch != y->batch)
+		return x->batch->offset < y->batch->offset ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static void
-hold_entries(const struct tail *t, struct tail_sorted *sorted)
+/* The rows that came since the last run, sorted behind its place, and then
+ * merged with it: what is written never overtakes what is yet to be read. */
+static struct tail_run *
+make_run(const struct tail_entry *e)
 {
-	struct list *l;
+	const struct tail_run *old = e->run;
+	uint64_t had = old == NULL ? 0 : old->count, n = e->row_count;
+	uint64_t i = 0, k = had, to = 0;
+	struct tail_run *r = malloc(sizeof(*r) + n * sizeof(r->rows[0]));
 
-	LIST_FOREACH(l, &t->entries) {
-		struct tail_entry *e =
-		    CONTAINER_OF(l, struct tail_entry, link);
+	if (r == NULL)
+		return NULL;
+	atomic_init(&r->refs, 1);
+	r->count = n;
+	for (; k < n; k++)
+		r->rows[k] = row_at(e, (uint32_t)k);
+	qsort(r->rows + had, n - had, sizeof(r->rows[0]), by_key);
+	for (k = had; i < had; to++) {
+		bool is_old = k == n || by_key(&old->rows[i], &r->rows[k]) < 0;
 
-		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-		sorted->entries[sorted->entry_count++] = e;
+		r->rows[to] = is_old ? old->rows[i++] : r->rows[k++];
 	}
+	return r;
 }
 
-static uint32_t
-entry_count(const struct tail *t)
+static struct err
+add_run(struct tail_entry *e, struct tail_sorted *sorted)
 {
-	const struct list *l;
-	uint32_t n = 0;
+	if (e->run == NULL || e->run->count != e->row_count) {
+		struct tail_run *r = make_run(e);
 
-	LIST_FOREACH(l, &t->entries)
-		n++;
-	return n;
+		if (r == NULL)
+			return FAIL(NO_MEMORY, "sort a tail");
+		run_drop(e->run);
+		e->run = r;
+	}
+	atomic_fetch_add_explicit(&e->run->refs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+	sorted->runs[sorted->run_count] = e->run;
+	sorted->entries[sorted->run_count++] = e;
+	return OK;
 }
 
 struct err
 tail_sort(const struct tail *t, uint64_t replay_after,
     struct tail_sorted *sorted)
 {
-	uint64_t i;
+	struct err e = OK;
+	uint32_t n = 0;
+	struct list *l;
 
 	*sorted = (struct tail_sorted){ 0 };
-	if (t->used == 0)
+	LIST_FOREACH(l, &t->entries)
+		n++;
+	if (n == 0)
 		return OK;
-	sorted->rows = malloc(t->used * sizeof(*sorted->rows));
-	sorted->entries = malloc(entry_count(t) * sizeof(*sorted->entries));
-	if (sorted->rows == NULL || sorted->entries == NULL) {
-		tail_sorted_free(sorted);
-		return FAIL(NO_MEMORY, "sort a tail");
-	}
-	hold_entries(t, sorted);
-	for (i = 0; i < t->room; i++) {
-		const struct slot *s = &t->table[i];
+	sorted->runs = calloc(n, sizeof(*sorted->runs));
+	sorted->entries = calloc(n, sizeof(*sorted->entries));
+	if (sorted->runs == NULL || sorted->entries == NULL)
+		e = FAIL(NO_MEMORY, "sort a tail");
+	LIST_FOREACH(l, &t->entries) {
+		struct tail_entry *entry =
+		    CONTAINER_OF(l, struct tail_entry, link);
 
-		if (s->entry != NULL && s->entry->position > replay_after)
-			sorted->rows[sorted->count++] = row_at(s);
+		if (!err_is(e) && entry->position > replay_after &&
+		    entry->row_count > 0)
+			e = add_run(entry, sorted);
 	}
-	if (sorted->count > 1)
-		qsort(sorted->rows, sorted->count, sizeof(*sorted->rows),
-		    by_key);
-	return OK;
+	if (err_is(e))
+		tail_sorted_free(sorted);
+	return e;
 }
 
 void
@@ -565,10 +611,12 @@ tail_sorted_free(struct tail_sorted *sorted)
 {
 	uint32_t i;
 
-	for (i = 0; i < sorted->entry_count; i++)
+	for (i = 0; i < sorted->run_count; i++) {
+		run_drop(sorted->runs[i]);
 		entry_drop(sorted->entries[i]);
+	}
 	free(sorted->entries);
-	free(sorted->rows);
+	free(sorted->runs);
 	*sorted = (struct tail_sorted){ 0 };
 }
 

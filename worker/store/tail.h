@@ -55,7 +55,8 @@ const struct uuid *tail_shard(const struct tail *);
  * tail has fallen behind it. */
 struct err tail_follow(struct tail *, struct object_dir *,
     uint64_t replay_after, struct shm_point) MUST_CHECK;
-/* About how many bytes that would read: whether it is worth a thread. */
+/* About how many bytes that would read, and build anew of the table: whether
+ * it is worth a thread. */
 uint64_t tail_behind(const struct tail *, struct shm_point);
 /* Forgets entries up to and including this position. */
 void tail_trim(struct tail *, uint64_t replay_after);
@@ -66,12 +67,19 @@ bool tail_find(const struct tail *, struct slice key, uint64_t hash,
 size_t tail_bytes(const struct tail *);		/* memory */
 uint64_t tail_rows(const struct tail *);
 
-/* The newest row of every key, by key. */
-struct tail_sorted {
+/* The rows of an entry by key; of one key the newest last. Kept by the entry,
+ * so that a list sorts only what came since the last one. */
+struct tail_run {
+	_Atomic uint32_t refs;
 	uint64_t count;
-	struct tail_row *rows;
-	uint32_t entry_count;
-	struct tail_entry **entries;	/* held */
+	struct tail_row rows[];
+};
+
+/* A run an entry, oldest first. */
+struct tail_sorted {
+	uint32_t run_count;
+	struct tail_run **runs;		/* held, as are their entries */
+	struct tail_entry **entries;
 };
 
 struct err tail_sort(const struct tail *, uint64_t replay_after,
