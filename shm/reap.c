@@ -39,16 +39,34 @@ reap_shard(struct shm_shard_state *s, uint16_t dead, struct shm_reaped *r)
 	r->claims += atomic_load(&s->claim) == shm_life_of(dead);
 }
 
+/* A seal guard of a record keeps its slot, and so its chain. Another slot's may
+ * be taken apart meanwhile and lead anywhere: bounded. */
+static void
+reap_records(struct shm_slot *s, uint16_t dead, struct shm_reaped *r)
+{
+	uint32_t i, seen = 0;
+
+	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&
+	    seen < shm_records(); i = atomic_load(&shm_record_at(i)->next)) {
+		reap_shard(&shm_record_at(i)->state, dead, r);
+		seen++;
+	}
+}
+
 static void
 reap_slot(struct shm_slot *s, uint16_t dead, struct shm_reaped *r)
 {
 	uint64_t load;
 	uint32_t i;
 
+	/* Most never are: the dead's replacement waits for this walk. */
+	if (atomic_load(&s->incarnation) == 0)
+		return;
 	reap_lock(s, dead, r);
 	r->guards += shm_guard_break(&s->guard, dead);
 	for (i = 0; i < shm_workers_max(); i++)
 		reap_shard(shm_slot_local(s, i), dead, r);
+	reap_records(s, dead, r);
 	r->serials += atomic_exchange(&shm_slot_serials(s)[dead], 0) != 0;
 	r->pins += atomic_exchange(&shm_slot_pins(s)[dead], 0);
 	/* 0 and 1 are no lives. */
@@ -76,8 +94,6 @@ shm_reap(uint16_t dead, struct shm_reaped *r)
 	atomic_store(&shm_process_get(dead)->state, SHM_PROCESS_DEAD);
 	for (i = 0; i < shm_store_slots(); i++)
 		reap_slot(shm_slot_at(i), dead, r);
-	for (i = 0; i < shm_records(); i++)
-		reap_shard(&shm_record_at(i)->state, dead, r);
 	for (i = 0; i < SHM_BUDGET_COUNT; i++)
 		r->budget += shm_budget_reap(i, dead);
 	shm_metric_reap(dead);
