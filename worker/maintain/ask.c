@@ -9,13 +9,6 @@
 
 #define LOOK_NS (50 * NS_PER_MS)	/* whether the worker still lives */
 
-struct question {		/* on the stack of the thread that waits */
-	struct list link;
-	uint64_t token;
-	bool answered;
-	struct err err;
-};
-
 void
 ask_init(struct ask *a)
 {
@@ -45,19 +38,40 @@ time_after(uint64_t span_ns)
 	return ts;
 }
 
+void
+ask_begin(struct ask *a, struct ask_question *q, uint16_t slot,
+    struct shm_command *command)
+{
+	struct err e;
+
+	*q = (struct ask_question){ .token = shm_mailbox_token(),
+		/* Before it is sent: else a death in between is not seen. */
+		.life = shm_life_of(slot),
+		.err = FAIL(TIMED_OUT, "no reply from a worker in time") };
+	command->token = q->token;
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	list_append(&a->waiting, &q->link);
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+	/* Sent without the mutex: sending takes a lock of the segment. */
+	e = shm_mailbox_send(slot, command);
+	if (!err_is(e))
+		return;
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	q->answered = true;
+	q->err = e;
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+}
+
 /* With the mutex held. What a worker had taken when it died nobody answers. */
 static void
-wait_for_answer(struct ask *a, struct question *q, uint64_t life,
-    uint64_t span_ns)
+wait_for_answer(struct ask *a, struct ask_question *q, uint64_t until_ns)
 {
-	uint64_t until_ns = clock_mono_ns() + span_ns;
-
 	while (!q->answered && clock_mono_ns() < until_ns) {
 		struct timespec look = time_after(LOOK_NS);
 		int rc = pthread_cond_timedwait(&a->cond, &a->mutex, &look);
 
 		MUST(rc == 0 || rc == ETIMEDOUT);
-		if (!q->answered && !shm_life_goes_on(life)) {
+		if (!q->answered && !shm_life_goes_on(q->life)) {
 			q->err = FAIL(UNAVAILABLE, "worker died");
 			return;
 		}
@@ -65,27 +79,23 @@ wait_for_answer(struct ask *a, struct question *q, uint64_t life,
 }
 
 struct err
+ask_wait(struct ask *a, struct ask_question *q, uint64_t until_ns)
+{
+	MUST(pthread_mutex_lock(&a->mutex) == 0);
+	wait_for_answer(a, q, until_ns);
+	list_remove(&q->link);
+	MUST(pthread_mutex_unlock(&a->mutex) == 0);
+	return q->err;
+}
+
+struct err
 ask_worker(struct ask *a, uint16_t slot, struct shm_command *command,
     uint64_t span_ns)
 {
-	struct question q = { .token = shm_mailbox_token(),
-	    .err = FAIL(TIMED_OUT, "no reply from a worker in time") };
-	/* Before it is sent: else a death in between would not be seen. */
-	uint64_t life = shm_life_of(slot);
-	struct err e;
+	struct ask_question q;
 
-	command->token = q.token;
-	MUST(pthread_mutex_lock(&a->mutex) == 0);
-	list_append(&a->waiting, &q.link);
-	MUST(pthread_mutex_unlock(&a->mutex) == 0);
-	/* Sent without the mutex: sending takes a lock of the segment. */
-	e = shm_mailbox_send(slot, command);
-	MUST(pthread_mutex_lock(&a->mutex) == 0);
-	if (!err_is(e))
-		wait_for_answer(a, &q, life, span_ns);
-	list_remove(&q.link);
-	MUST(pthread_mutex_unlock(&a->mutex) == 0);
-	return err_is(e) ? e : q.err;
+	ask_begin(a, &q, slot, command);
+	return ask_wait(a, &q, clock_mono_ns() + span_ns);
 }
 
 void
@@ -95,7 +105,8 @@ ask_reply(struct ask *a, const struct shm_command *reply)
 
 	MUST(pthread_mutex_lock(&a->mutex) == 0);
 	LIST_FOREACH(l, &a->waiting) {
-		struct question *q = CONTAINER_OF(l, struct question, link);
+		struct ask_question *q =
+		    CONTAINER_OF(l, struct ask_question, link);
 
 		if (q->token != reply->token)
 			continue;

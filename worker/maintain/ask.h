@@ -26,8 +26,23 @@ struct ask {
 	struct list waiting;
 };
 
+struct ask_question {		/* of the thread that waits */
+	struct list link;
+	uint64_t token;
+	uint64_t life;		/* of the worker */
+	bool answered;
+	struct err err;
+};
+
 void ask_init(struct ask *);
-/* Sends and waits, at most span_ns of clock_mono_ns. */
+/* Sends; each question that was begun is ended by one wait. So several workers
+ * are asked before the first is waited for. */
+void ask_begin(struct ask *, struct ask_question *, uint16_t slot,
+    struct shm_command *);
+/* The answer, or TIMED_OUT at until_ns of clock_mono_ns. */
+struct err ask_wait(struct ask *, struct ask_question *, uint64_t until_ns)
+    MUST_CHECK;
+/* Both, at most span_ns. */
 struct err ask_worker(struct ask *, uint16_t slot, struct shm_command *,
     uint64_t span_ns) MUST_CHECK;
 /* Loop: a REPLY or ABORTED came. Nobody waits for it: dropped. */

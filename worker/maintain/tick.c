@@ -47,17 +47,28 @@ wants_rotation(const struct shm_shard_state *state)
 	    shm_point_before(closed, commit);
 }
 
-static struct err
-rotate(struct aged_store *a, uint32_t ordinal)
-{
-	struct shm_command command = { .kind = SHM_MAIL_ROTATE,
-	    .store = a->ref, .shard = shm_ordinal_shard(ordinal) };
-	uint16_t owner;
+struct rotation {		/* what its owner was asked, if he was */
+	bool asked;
+	struct ask_question question;
+};
 
-	if (!wants_rotation(shm_store_shard(a->ref, ordinal)) ||
-	    !is_ours(ordinal, &owner))
-		return OK;
-	return ask_worker(&a->env->asks, owner, &command, ROTATE_SPAN_NS);
+/* All owners at once: one that has to claim first does so beside others. */
+static void
+ask_to_rotate(struct aged_store *a, struct rotation *rotations)
+{
+	uint32_t k;
+
+	for (k = 0; k < shm_workers_max(); k++) {
+		struct shm_command command = { .kind = SHM_MAIL_ROTATE,
+		    .store = a->ref, .shard = shm_ordinal_shard(k) };
+		uint16_t owner;
+
+		rotations[k].asked = wants_rotation(
+		    shm_store_shard(a->ref, k)) && is_ours(k, &owner);
+		if (rotations[k].asked)
+			ask_begin(&a->env->asks, &rotations[k].question, owner,
+			    &command);
+	}
 }
 
 static struct err
@@ -65,19 +76,33 @@ seal_ordinal(struct aged_store *a, uint32_t ordinal,
     struct tick_result *result)
 {
 	struct seal_result sealed;
-	struct err e = rotate(a, ordinal);
+	struct err e;
 
-	if (err_is(e))
-		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
-		    "before is sealed store=%s ordinal=%u", a->name, ordinal);
 	do {
-		struct err seal_err = seal_shard(a, ordinal, &sealed);
-
-		if (err_is(seal_err))
-			return seal_err;
+		e = aged_check(a);
+		if (!err_is(e))
+			e = seal_shard(a, ordinal, &sealed);
+		if (err_is(e))
+			return e;
 		result->sealed += sealed.generations;
 	} while (sealed.more);
 	return e;
+}
+
+/* What was closed before is sealed in any case. */
+static struct err
+wait_and_seal(struct aged_store *a, uint32_t ordinal, struct rotation *r,
+    uint64_t until_ns, struct tick_result *result)
+{
+	struct err e = OK, sealed;
+
+	if (r->asked)
+		e = ask_wait(&a->env->asks, &r->question, until_ns);
+	if (err_is(e))
+		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
+		    "before is sealed store=%s ordinal=%u", a->name, ordinal);
+	sealed = seal_ordinal(a, ordinal, result);
+	return err_is(sealed) ? sealed : e;
 }
 
 static void
@@ -111,18 +136,22 @@ note_error(struct aged_store *a, struct err e, enum tick_phase phase)
 static void
 seal_all(struct aged_store *a, struct tick_result *result)
 {
+	struct rotation rotations[SHM_WORKERS_LIMIT];
+	uint64_t until_ns = clock_mono_ns() + ROTATE_SPAN_NS;
 	uint32_t k;
 
+	ask_to_rotate(a, rotations);
 	for (k = 0; k < shm_workers_max(); k++) {
 		struct err e;
 
-		if (err_is(aged_check(a)))
-			return;
-		if (shm_shard_commit(shm_store_shard(a->ref, k)).position == 0)
+		if (!rotations[k].asked && shm_shard_commit(
+		    shm_store_shard(a->ref, k)).position == 0)
 			continue;
-		e = seal_ordinal(a, k, result);
+		e = wait_and_seal(a, k, &rotations[k], until_ns, result);
+		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
+			continue;	/* deleted or pinned: left alone */
 		if (err_is(e)) {
-			result->seal_err = e;
+			result->seal_err = aged_keep(a, e);
 			note_error(a, e, TICK_SEAL);
 		}
 		count_seal(a, e);
