@@ -8,6 +8,7 @@ than two seconds, whatever its outcome; a fold, which is work, no longer than
 ten. A process that is stopped is dead once its heartbeat is too old.
 """
 
+import datetime
 import random
 import signal
 import threading
@@ -52,20 +53,24 @@ class Load:
         except BaseException as e:
             self.failures.append(e)
 
-    def timed(self, action):
+    def timed(self, what, action):
         started = time.monotonic()
         try:
             return action()
         finally:
+            took = time.monotonic() - started
             if not self.stopping.is_set():
-                self.slowest = max(self.slowest, time.monotonic() - started)
+                self.slowest = max(self.slowest, took)
+            if took > STUCK_SECONDS / 2:
+                print("slow: %.2f s until %s, %s" % (
+                    took, datetime.datetime.utcnow().time(), what), flush=True)
             self.requests += 1
 
     def append(self, c, name):
         n = 0
         while not self.stopping.is_set():
             ids = ["%s-%d.%d" % (name, n, k) for k in range(1 + n % 3)]
-            if not self.timed(lambda ids=ids: self.book.append(
+            if not self.timed("flush" if n % 40 == 39 else "append", lambda ids=ids: self.book.append(
                     c, ids, flush=n % 40 == 39)):
                 self.lost += 1
                 self.stopping.wait(0.01)
@@ -78,13 +83,13 @@ class Load:
             acked = self.book.acknowledged()
             try:
                 if pick.random() < 0.2:
-                    reply = self.timed(lambda: c.get(
+                    reply = self.timed("list", lambda: c.get(
                         "/api/v1/rollouts/st/records"))
                     if reply.status == 200:
                         self.book.check_list(reply.json()["records"], acked)
                 elif acked:
                     key = pick.choice(list(acked))
-                    reply = self.timed(lambda: c.get(
+                    reply = self.timed("get", lambda: c.get(
                         "/api/v1/rollouts/st/records/" + key))
                     if reply.status == 200 and not reply.json()["record"]:
                         raise AssertionError("acknowledged, not found: " + key)
