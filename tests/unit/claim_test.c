@@ -84,6 +84,32 @@ claims_without_commits_follow_each_other(void **state)
 	own_end(&c);
 }
 
+/* A row behind an end that was recorded before it: neither the next claimer nor
+ * who loads the store takes its entry for the last one with rows. */
+static void
+late_rows_of_an_empty_entry_do_not_count(void **state)
+{
+	struct owner a = own_claim(0), b = owner_of(0), c = owner_of(0);
+	struct owner d = owner_of(0);
+
+	(void)state;
+	see_ok(own_put(&a, "k1", "a"));
+	see_ok(own_take(&b));
+	see_ok(own_take(&c));
+	see_ok(own_write(&b, "k2", "late"));
+	see_error(own_acknowledge(&b), FENCED);
+	forget_all();
+	see_store("k1=a");
+	see_ok(own_take(&d));
+	assert_int_equal(d.claim.tail.position, a.entry.position);
+	assert_int_equal(d.claim.tail.end, a.entry.end);
+	assert_true(d.claim.sequence >= b.sequence);
+	own_end(&a);
+	own_end(&b);
+	own_end(&c);
+	own_end(&d);
+}
+
 /* A paused owner wakes: what it writes is not acknowledged, whether or not the
  * new one has got as far as its entry. */
 static void
@@ -287,37 +313,78 @@ pass_all(struct shard_manifest *m, struct arena *arena, bool *stands,
     void *ctx)
 {
 	(void)arena;
-	(void)ctx;
 	*stands = false;
-	m->replay_after = 100;
+	m->replay_after = *(uint64_t *)ctx;
 	return OK;
 }
 
 /* The claimer's sentinel is the second name that it links. */
 #define STOP_BEHIND_SENTINEL "object_link_sync=stop:1@1"
 
+/* Behind its sentinel the claimer slept, while a seal took up the first entry
+ * and collection took it away: the tail is what lies behind that. */
 static void
-given_up_when_replay_after_passed_the_sentinel(void **state)
+sealed_and_collected_meanwhile(void **state)
 {
 	struct racer r = { .stop = STOP_BEHIND_SENTINEL };
-	struct owner a = own_claim(0), o = owner_of(0);
+	struct owner a = own_claim(0);
+	uint64_t first = a.entry.position;
 	struct shard_manifest m;
+	char path[WAL_PATH_MAX];
 	struct arena arena;
 
 	(void)state;
 	see_ok(own_put(&a, "k1", "a"));
+	see_ok(own_rotate(&a, "k2", "b"));
 	stop_in(&r, SHM_WORKER(0));
 	arena_init(&arena, 1u << 20);
-	see_ok(shard_manifest_change(dir, &a.shard, pass_all, NULL, &arena,
+	see_ok(shard_manifest_change(dir, &a.shard, pass_all, &first, &arena,
 	    &m));
+	arena_free(&arena);
+	wal_path(&a.shard, first, path);
+	see_ok(object_delete(dir, path));
+	assert_int_equal(go_on(&r, SHM_WORKER(0)), 0);
+	assert_int_equal(closes_at(&a.shard, a.entry.position + 2).position,
+	    a.entry.position);
+	own_end(&a);
+}
+
+static void
+passed_by(uint64_t positions)
+{
+	struct racer r = { .stop = STOP_BEHIND_SENTINEL };
+	struct owner a = own_claim(0), o = owner_of(0);
+	uint64_t replay_after = a.entry.position + positions;
+	struct shard_manifest m;
+	struct arena arena;
+
+	see_ok(own_put(&a, "k1", "a"));
+	stop_in(&r, SHM_WORKER(0));
+	arena_init(&arena, 1u << 20);
+	see_ok(shard_manifest_change(dir, &a.shard, pass_all, &replay_after,
+	    &arena, &m));
 	arena_free(&arena);
 	assert_int_equal(go_on(&r, SHM_WORKER(0)), 1);
 	/* Nothing but the sentinel was put. */
 	assert_int_equal(wal_of(&a.shard, a.entry.position).count, 1);
 	see_ok(own_take(&o));
-	assert_int_equal(o.entry.position, 102);
+	assert_int_equal(o.entry.position, replay_after + 2);
 	own_end(&a);
 	own_end(&o);
+}
+
+static void
+given_up_when_replay_after_passed_the_sentinel(void **state)
+{
+	(void)state;
+	passed_by(1);
+}
+
+static void
+given_up_when_replay_after_is_far_ahead(void **state)
+{
+	(void)state;
+	passed_by(100);
 }
 
 static struct err
@@ -445,6 +512,7 @@ main(void)
 		store_test(first_claim_starts_a_shard),
 		store_test(next_claim_records_the_end_that_it_read),
 		store_test(claims_without_commits_follow_each_other),
+		store_test(late_rows_of_an_empty_entry_do_not_count),
 		store_test(a_fenced_owner_acknowledges_nothing),
 		store_test(written_before_the_claim_stays),
 		store_test(killed_before_the_epoch),
@@ -454,6 +522,8 @@ main(void)
 		store_test(overtaken_before_its_entry),
 		store_test(given_up_when_the_seal_passed_it),
 		store_test(given_up_when_replay_after_passed_the_sentinel),
+		store_test(given_up_when_replay_after_is_far_ahead),
+		store_test(sealed_and_collected_meanwhile),
 		store_test(given_up_when_another_has_the_epoch),
 		store_test(overtaken_behind_its_sentinel),
 		store_test(torn_commit_is_not_in_the_end),

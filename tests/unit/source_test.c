@@ -192,6 +192,7 @@ a_file_is_cut_under_us(void **state)
 	struct owner o = own_claim(0);
 	struct arena arena;
 	struct table *t;
+	struct key_index *index;
 	struct source *s;
 	char path[256];
 	int fd;
@@ -211,6 +212,9 @@ a_file_is_cut_under_us(void **state)
 	assert_int_equal(ftruncate(fd, 0), 0);
 	close(fd);
 	see_error(object_map_guarded(read_first, s), CORRUPT);
+	/* So it is when its index has to be built. */
+	see_error(key_index_build(s->fragment, &shape_of()->schema.fields[
+	    shape_of()->key], 1u << 30, &index), CORRUPT);
 	source_drop(s);
 	table_free(t);
 	arena_free(&arena);

@@ -8,6 +8,7 @@
 #include "worker/lance/fragment.h"
 #include "worker/lance/key_sort.h"
 #include "worker/lance/key_table.h"
+#include "worker/object/map.h"
 
 /*
  * A lookup bisects three times over less and less: an array of eight byte
@@ -329,33 +330,51 @@ key_build_abort(struct key_build *b)
 	free(b);
 }
 
+struct keys_of {			/* a fragment, run by run */
+	const struct fragment *fragment;
+	const struct arrow_field *key;
+	struct key_build *build;
+	struct arena arena;
+	struct span rows;
+};
+
+/* A marked read. */
+static struct err
+add_run(void *ctx)
+{
+	struct keys_of *k = ctx;
+	struct array keys;
+	struct err e;
+
+	e = fragment_read_field(k->fragment, k->key, k->rows, &k->arena, &keys);
+	return err_is(e) ? e : key_build_add(k->build, &keys);
+}
+
 struct err
 key_index_build(const struct fragment *f, const struct arrow_field *key,
     size_t cap_bytes, struct key_index **out)
 {
-	struct key_build *b;
-	struct arena arena;
-	struct array keys;
-	struct span rows = { 0, 0 };
+	struct keys_of k = { .fragment = f, .key = key };
 	struct err e;
 
-	e = key_build_start(cap_bytes, &b);
+	e = key_build_start(cap_bytes, &k.build);
 	if (err_is(e))
 		return e;
-	arena_init(&arena, cap_bytes);
-	for (; !err_is(e) && rows.first < f->row_count; rows.first += rows.count) {
-		rows.count = MIN(f->row_count - rows.first, BUILD_ROWS);
-		arena_reset(&arena);
-		e = fragment_read_field(f, key, rows, &arena, &keys);
-		if (!err_is(e))
-			e = key_build_add(b, &keys);
+	arena_init(&k.arena, cap_bytes);
+	for (; !err_is(e) && k.rows.first < f->row_count;
+	    k.rows.first += k.rows.count) {
+		k.rows.count = MIN(f->row_count - k.rows.first, BUILD_ROWS);
+		arena_reset(&k.arena);
+		e = object_map_guarded(add_run, &k);
 	}
-	arena_free(&arena);
+	if (e.kind == ERR_CORRUPT)
+		e.what = "key column cannot be read";	/* not in our arena */
+	arena_free(&k.arena);
 	if (err_is(e)) {
-		key_build_abort(b);
+		key_build_abort(k.build);
 		return e;
 	}
-	return key_build_end(b, out);
+	return key_build_end(k.build, out);
 }
 
 void

@@ -18,12 +18,13 @@ raise_epoch(struct shard_manifest *m, struct arena *arena, bool *stands,
 	return OK;
 }
 
-/* Step 4: the end of the last data entry below the sentinel, and of the last
- * one that holds a batch. */
+/* Step 4: the end of the last data entry below our sentinel, and of the last
+ * one that holds a batch. If there is one behind it, of who claimed after us,
+ * then the position of our own is taken, and step 5 fails. */
 static struct err
 read_tail(struct object_dir *dir, const struct uuid *shard,
-    uint64_t replay_after, uint64_t sentinel, struct arena *arena,
-    struct wal_end *closes, struct claim *c)
+    uint64_t replay_after, struct arena *arena, struct wal_end *closes,
+    struct claim *c)
 {
 	struct wal_found_end found;
 	struct wal_list list;
@@ -40,9 +41,6 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 
 		if (s->sentinel)
 			continue;
-		/* Behind our sentinel: somebody claimed after us. */
-		if (s->position > sentinel)
-			return FAIL(FENCED, "shard was claimed by another");
 		e = wal_find_end(dir, shard, s, &found);
 		if (err_is(e))
 			return e;
@@ -93,8 +91,8 @@ claim_shard(struct object_dir *dir, const struct uuid *shard,
 		e = FAIL(FENCED, "shard was claimed by another");
 		goto out;
 	}
-	e = read_tail(dir, shard, now.replay_after, sentinel, &arena,
-	    &start.closes, &c);
+	e = read_tail(dir, shard, now.replay_after, &arena, &start.closes,
+	    &c);
 	if (!err_is(e))
 		e = FAULT(claim_entry);
 	if (err_is(e))
