@@ -465,7 +465,9 @@ shm_store_insert(struct shm_store_key key, const struct uuid *store,
 	MUST(key.name.len > 0 && key.name.len <= SHM_STORE_NAME_MAX);
 	shm_mutex_lock(&table->mutex);
 	index = find_or_retire(key, hash, store);
-	if (index != NO_SLOT)
+	if (index != NO_SLOT && is_deleted(shm_slot_at(index)))
+		e = FAIL(NOT_FOUND, "the store is being deleted");
+	else if (index != NO_SLOT)
 		*ref = ref_of(index);
 	else if (table->free_slot == NO_SLOT && !evict_least(false))
 		e = FAIL(BUSY, "all slots for resident stores are in use");

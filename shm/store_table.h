@@ -150,7 +150,8 @@ struct shm_record {
 /* Looks up; NOT_FOUND if the store is not resident. */
 struct err shm_store_find(struct shm_store_key, struct shm_ref *) MUST_CHECK;
 
-/* Finds or fills a slot, evicting if need be; a new one is ABSENT. A slot of
+/* Finds or fills a slot, evicting if need be; a new one is ABSENT. NOT_FOUND:
+ * this very store is being deleted; nobody opens it any more. A slot of
  * this name with another store uuid is of a store that was deleted before this
  * one was created: it is evicted, or, while a slow reader or a dead handle
  * needs it, marked deleted and left beside the new one. */

@@ -59,7 +59,7 @@ viewed(struct store_wait *w, struct err e)
 	struct api_request *q = CONTAINER_OF(w, struct api_request, wait);
 
 	if (err_is(e))
-		http_reply_err(q->r, e);
+		api_reply_err(q, e);
 	else
 		q->then(q);
 }

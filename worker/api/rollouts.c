@@ -66,7 +66,7 @@ sealed(struct engine_call *call, struct err e, uint64_t arg0)
 	(void)arg0;
 	if (err_is(e)) {
 		/* The rows are durable; only the seal is missing. */
-		http_reply_err(a->q.r, e);
+		api_reply_err(&a->q, e);
 		return;
 	}
 	shm_metric_add(METRIC_rollout_appends_flushed_total, 0, 1);

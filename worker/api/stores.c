@@ -127,6 +127,10 @@ created_open(struct store_wait *w, struct err e)
 {
 	struct store_request *s = CONTAINER_OF(w, struct store_request, q.wait);
 
+	/* To a create "not found" would say nothing. */
+	if (e.kind == ERR_NOT_FOUND)
+		e = FAIL(UNAVAILABLE, "the store was created, and deleted by "
+		    "another client at once; try again");
 	if (err_is(e)) {
 		http_reply_err(s->q.r, e);
 		return;

@@ -157,7 +157,8 @@ view_done(struct op *op, int32_t res)
 	s->snapshot = j->snapshot;
 	s->tails = j->tails;
 	s->tail_count = j->tail_count;
-	if (e.kind == ERR_NOT_FOUND)
+	if (e.kind == ERR_NOT_FOUND &&
+	    (shm_store_flags(s->ref) & SHM_FLAG_DELETED) == 0)
 		e = FAIL(UNAVAILABLE, "the store changed during the read");
 	if (err_is(e) && s->snapshot != NULL) {
 		/* What was half followed is followed anew. */

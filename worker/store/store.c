@@ -17,6 +17,7 @@
 /* How long a name is believed without a look at the registry: deletions by
  * other instances are seen within it (contract 5.3). */
 #define LOOK_SPAN_NS	NS_PER_SEC
+#define CREATE_TRIES	4
 
 struct open_job {
 	struct op op;
@@ -109,18 +110,40 @@ run_open(struct op *op)
 }
 
 static void
-serve_openers(struct store *s, struct err e)
+serve(struct store *s, struct list *openers, struct err e)
 {
 	struct list waiting, *l;
 
 	list_init(&waiting);
-	list_splice(&waiting, &s->openers);
+	list_splice(&waiting, openers);
 	while ((l = list_pop(&waiting)) != NULL) {
 		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
 
 		w->store = err_is(e) ? NULL : store_hold(s);
 		w->done(w, e);
 	}
+}
+
+/* Who joined came after the look that found nothing, maybe after a create. One
+ * more look serves all of them. */
+static void
+open_again(struct store *s)
+{
+	struct list *l = list_pop(&s->joined);
+	struct store *now;
+
+	if (l == NULL)
+		return;
+	store_open(s->engine, s->kind, s->name,
+	    CONTAINER_OF(l, struct store_wait, link));
+	now = find(s->engine, s->kind, s->name);
+	if (now != NULL && now->loading) {
+		list_splice(&now->openers, &s->joined);
+		return;
+	}
+	while ((l = list_pop(&s->joined)) != NULL)
+		store_open(s->engine, s->kind, s->name,
+		    CONTAINER_OF(l, struct store_wait, link));
 }
 
 static void
@@ -143,9 +166,16 @@ opened(struct op *op, int32_t res)
 	}
 	s->looked_ns = loop_now_ns(s->engine->loop);
 	free(j);
-	serve_openers(s, e);
-	if (err_is(e))
+	serve(s, &s->openers, e);
+	if (e.kind != ERR_NOT_FOUND)
+		serve(s, &s->joined, e);
+	/* A handle that has a slot stays for it while loading it again only
+	 * failed: a second one beside it would have a writer and readers of
+	 * its own. */
+	if (err_is(e) && (s->dir == NULL || e.kind == ERR_NOT_FOUND ||
+	    shm_store_slot(s->ref) == NULL))
 		store_forget(s);
+	open_again(s);
 	store_close(s);
 }
 
@@ -179,6 +209,7 @@ new_store(struct engine *en, const struct kind *kind, const char *name)
 	s->shape = kind->shape;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	list_init(&s->openers);
+	list_init(&s->joined);
 	list_init(&s->viewers);
 	shm_readers_init(&s->readers);
 	list_append(bucket_of(en, kind, name), &s->link);
@@ -241,7 +272,8 @@ store_open(struct engine *en, const struct kind *kind, const char *name,
 			store_forget(s);
 		w->done(w, e);
 	} else if (s->loading) {
-		list_append(&s->openers, &w->link);
+		list_append(use == USE_AS_IT_IS ? &s->joined : &s->openers,
+		    &w->link);
 	} else {
 		w->store = store_hold(s);
 		w->done(w, OK);
@@ -308,8 +340,31 @@ adopt(struct object_dir *root, const struct kind *kind, const char *name,
 	return e;
 }
 
-struct err
-store_create(struct object_dir *root, const struct kind *kind,
+/* Another create may have adopted our directory, or we its, and a deletion
+ * have taken it away before we registered: then the row has no data. */
+static struct err
+check_created(struct object_dir *root, const struct kind *kind,
+    const struct registry_entry *entry)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct registry_entry now;
+	struct object_dir *dir;
+	struct err e, gone;
+
+	registry_directory(kind, entry->name, directory);
+	e = object_dir_open(root, directory, false, &dir);
+	if (!err_is(e))
+		object_dir_close(dir);
+	if (e.kind != ERR_NOT_FOUND)
+		return e;
+	gone = registry_get(root, kind, entry->name, &now);
+	if (!err_is(gone) && uuid_eq(&now.store, &entry->store))
+		gone = registry_remove(root, kind, entry->name);
+	return err_is(gone) && gone.kind != ERR_NOT_FOUND ? gone : e;
+}
+
+static struct err
+create_once(struct object_dir *root, const struct kind *kind,
     const char *name)
 {
 	struct registry_entry entry = { .store = uuid_random(),
@@ -333,6 +388,24 @@ store_create(struct object_dir *root, const struct kind *kind,
 	}
 	if (!err_is(e))
 		e = registry_add(root, kind, &entry);
+	if (!err_is(e))
+		e = check_created(root, kind, &entry);
 	arena_free(&arena);
+	return e;
+}
+
+struct err
+store_create(struct object_dir *root, const struct kind *kind,
+    const char *name)
+{
+	struct err e;
+	int tries = 0;
+
+	/* Not found: a deletion came between, which frees the name. */
+	do
+		e = create_once(root, kind, name);
+	while (e.kind == ERR_NOT_FOUND && ++tries < CREATE_TRIES);
+	if (e.kind == ERR_NOT_FOUND)
+		e = FAIL(UNAVAILABLE, "the store is being deleted, try again");
 	return e;
 }

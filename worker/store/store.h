@@ -46,7 +46,8 @@ struct store {
 	bool dead;			/* not found any more */
 	bool loading;			/* store_open's job runs */
 	struct err load_err;
-	struct list openers;		/* store_wait */
+	struct list openers;		/* store_wait: the load serves them */
+	struct list joined;		/* store_wait: came while it ran */
 	uint64_t looked_ns;		/* at the registry, last */
 
 	/* Reading: see read.c. */
