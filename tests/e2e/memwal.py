@@ -108,7 +108,9 @@ def shards(store_dir):
     found = {}
     for name in sorted(os.listdir(folder)):
         manifests = os.path.join(folder, name, "manifest")
-        if os.path.isdir(manifests) and os.listdir(manifests):
+        # A first claim that was killed leaves none, or one without a name.
+        if os.path.isdir(manifests) and any(
+                n.endswith(".binpb") for n in os.listdir(manifests)):
             found[name] = Shard(os.path.join(folder, name))
     return found
 

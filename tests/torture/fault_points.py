@@ -99,6 +99,8 @@ class FaultPoints(unittest.TestCase):
             s.start()
             s.faults = ""
             return 0
+        if action.startswith("stop"):
+            s.expect_panic = True	# of who waits for a lock of the stopped
         before = self.hits(point)
         s.fault("%s=%s" % (point, action))
         if point in AT_START:
