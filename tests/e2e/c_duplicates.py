@@ -72,6 +72,7 @@ class Duplicates(unittest.TestCase):
         with Server(workers=2,
                     args=["--rollout-merge-after-generations=2",
                           "--rollout-flush-interval-secs=86400"]) as s:
+            s.wait_walked()
             clients = s.clients_by_worker()
             clients[0].create("st")
             older = 1 - newer

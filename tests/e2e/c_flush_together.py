@@ -44,6 +44,7 @@ class FlushTogether(unittest.TestCase):
     def test_what_is_acknowledged_is_sealed(self):
         """After the 201 another engine sees the row in a generation or base."""
         with Server(workers=2) as s:
+            s.wait_walked()
             clients = s.clients_by_worker()
             clients[0].create("st")
             clients[1].append("st", [row("first")]).must(201)

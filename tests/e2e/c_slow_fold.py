@@ -33,6 +33,7 @@ class SlowFold(unittest.TestCase):
 
     def test_appends_and_lists_go_on(self):
         with Server(workers=2) as s:
+            s.wait_walked()
             with s.client() as c:
                 c.create("st")
                 for k in range(4):
@@ -71,6 +72,7 @@ class SlowFold(unittest.TestCase):
         points = ("seal_write", "seal_commit", "seal_publish", "fold_prepare",
                   "fold_write", "fold_commit", "fold_drain", "fold_publish")
         with Server(workers=2) as s:
+            s.wait_walked()
             clients = s.clients_by_worker()
             clients[0].create("st")
             clients[0].append("st", [row("r%03d" % k) for k in range(100)]) \

@@ -155,6 +155,7 @@ class Server:
         env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1")
         self.killed = False
         with open(self.log_path, "ab") as log:
+            self.log_start = log.tell()
             self.proc = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, env=env, start_new_session=True)
@@ -174,6 +175,12 @@ class Server:
             except Lost:
                 return False
         wait_for("health", probe, timeout)
+
+    def wait_walked(self):
+        """Until the maintainer has looked at every store, as it does after a
+        start: for tests of a seal or fold that nothing else may anticipate."""
+        wait_for("the walk at start", lambda: "registry walked"
+                 in self.log(self.log_start))
 
     def stop(self, sig=signal.SIGTERM, timeout=30):
         """Asks it to end: its exit status. Every process must be gone."""
@@ -301,9 +308,10 @@ class Server:
 
     # Its log and its folder.
 
-    def log(self):
-        with open(self.log_path, errors="replace") as f:
-            return f.read()
+    def log(self, start=0):
+        with open(self.log_path, "rb") as f:
+            f.seek(start)
+            return f.read().decode(errors="replace")
 
     def log_tail(self, lines=40):
         return "\n".join(self.log().splitlines()[-lines:])

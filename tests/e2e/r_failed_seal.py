@@ -11,6 +11,7 @@ class FailedSeal(unittest.TestCase):
         for point in ("seal_write", "seal_commit", "object_put"):
             with Server(workers=1,
                         args=["--rollout-flush-interval-secs=0"]) as s:
+                s.wait_walked()
                 with s.client() as c:
                     c.create("st")
                     c.append("st", [row("warm")]).must(201)
@@ -38,6 +39,7 @@ class FailedSeal(unittest.TestCase):
             with Server(workers=1,
                         args=["--rollout-flush-interval-secs=0"]) as s, \
                     s.client() as c:
+                s.wait_walked()
                 c.create("st")
                 ids = []
                 for k in range(3):

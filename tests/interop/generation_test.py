@@ -44,6 +44,7 @@ class Generation(unittest.TestCase):
     def test_it_opens_as_a_table(self):
         rows = arith()
         with Server(workers=2, args=QUIET) as s:
+            s.wait_walked()
             clients = s.clients_by_worker()
             clients[0].create("st")
             clients[0].append("st", rows[:300]).must(201)
@@ -71,6 +72,7 @@ class Generation(unittest.TestCase):
 
     def test_the_tree(self):
         with Server(workers=2, args=QUIET) as s:
+            s.wait_walked()
             clients = s.clients_by_worker()
             clients[0].create("st")
             for n in range(3):
