@@ -261,7 +261,7 @@ group_commit(void **state)
 	before = published();
 	for (i = 0; i < 20; i++) {
 		snprintf(key, sizeof(key), "k%d", i % 5);
-		snprintf(text, sizeof(text), "%d", i);
+		snprintf(text, sizeof(text), "%d", 99 - i);
 		/* Pending rows are one batch of the commit, and those that
 		 * bring their own come behind it. */
 		if (i >= 15)
@@ -272,7 +272,13 @@ group_commit(void **state)
 	for (i = 0; i < 20; i++)
 		see_ok(await(&r[i]));
 	assert_int_equal(published().position, before.position);
-	see_store("k0=15 k1=16 k2=17 k3=18 k4=19 warm=x");
+	/* They have one sequence, so the later row of the entry counts, in a
+	 * list, in a get, and in a generation. */
+	see_store("k0=84 k1=83 k2=82 k3=81 k4=80 warm=x");
+	see_get("k0", "84");
+	see_ok(rotate());
+	seal_now(0);
+	see_store("k0=84 k1=83 k2=82 k3=81 k4=80 warm=x");
 }
 
 /* Longer than an entry, and many of them: rotations, prepared entries. */

@@ -406,7 +406,7 @@ struct seen {
 	struct {
 		char key[TEXT_MAX_BYTES];
 		char text[TEXT_MAX_BYTES];
-	} rows[256];
+	} rows[512];
 };
 
 static inline void

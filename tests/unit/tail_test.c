@@ -47,28 +47,32 @@ find(const struct tail *t, const char *key, uint64_t after)
 	return text;
 }
 
+/* What a list makes of it. */
+static void
+list_of(const struct tail_sorted *s, struct seen *seen)
+{
+	struct merge *m;
+
+	*seen = (struct seen){ 0 };
+	see_ok(merge_new(shape_of(), s->run_count, &m));
+	merge_add_tail(m, s);
+	see_rows(m, seen);
+	merge_free(m);
+}
+
 /* "k1=a k2=b" */
 static void
 see_sorted(const struct tail_sorted *s, const char *want)
 {
 	char got[2048] = "";
-	struct batch batch;
-	struct arena arena;
-	uint64_t i;
+	struct seen seen;
+	uint32_t i;
 
-	arena_init(&arena, 4u << 20);
-	for (i = 0; i < s->count; i++) {
-		char key[TEXT_MAX_BYTES], text[TEXT_MAX_BYTES];
-
-		see_ok(tail_read(s->rows[i].batch, shape_of(), &arena,
-		    &batch));
-		copy_text(key, s->rows[i].key);
-		copy_text(text, array_slice(&batch.columns[ROLLOUT_content],
-		    s->rows[i].row));
+	list_of(s, &seen);
+	for (i = 0; i < seen.count; i++)
 		snprintf(got + strlen(got), sizeof(got) - strlen(got),
-		    "%s%s=%s", i > 0 ? " " : "", key, text);
-	}
-	arena_free(&arena);
+		    "%s%s=%s", i > 0 ? " " : "", seen.rows[i].key,
+		    seen.rows[i].text);
 	assert_string_equal(got, want);
 }
 
@@ -273,12 +277,49 @@ sorted_lists_hold_their_entries(void **state)
 	assert_int_equal(descriptors(), before);
 }
 
+/* Each list sorts what came since the last one: the older ones stay as they
+ * were, and a key's rows stand in the order in which they were written. */
+static void
+lists_one_after_the_other(void **state)
+{
+	struct owner o = own_claim(0);
+	struct tail *t = new_tail(&o);
+	struct tail_sorted s[4];
+
+	(void)state;
+	see_ok(own_put(&o, "k2", "1"));
+	follow(t, 0, &o);
+	see_ok(tail_sort(t, 0, &s[0]));
+	see_ok(own_put(&o, "k1", "2"));
+	see_ok(own_put(&o, "k2", "2"));
+	follow(t, 0, &o);
+	see_ok(tail_sort(t, 0, &s[1]));
+	see_ok(tail_sort(t, 0, &s[2]));
+	assert_ptr_equal(s[1].runs[0], s[2].runs[0]);
+	see_ok(own_put(&o, "k2", "0"));
+	see_ok(own_put(&o, "k0", "3"));
+	see_ok(own_put(&o, "k3", "3"));
+	follow(t, 0, &o);
+	see_ok(tail_sort(t, 0, &s[3]));
+	tail_free(t);
+	see_sorted(&s[0], "k2=1");
+	see_sorted(&s[1], "k1=2 k2=2");
+	see_sorted(&s[2], "k1=2 k2=2");
+	see_sorted(&s[3], "k0=3 k1=2 k2=0 k3=3");
+	tail_sorted_free(&s[0]);
+	tail_sorted_free(&s[1]);
+	tail_sorted_free(&s[2]);
+	tail_sorted_free(&s[3]);
+	own_end(&o);
+}
+
 /* The table grows, keys come again: each stands once, with its newest row. */
 static void
 many_keys(void **state)
 {
 	struct owner o = own_claim(0);
 	struct tail *t = new_tail(&o);
+	static struct seen seen;
 	struct tail_sorted s;
 	char key[16], text[16];
 	struct builder b;
@@ -313,9 +354,12 @@ many_keys(void **state)
 	}
 	assert_int_equal(tail_rows(t), 900);
 	see_ok(tail_sort(t, 0, &s));
-	assert_int_equal(s.count, 300);
-	for (k = 1; k < s.count; k++)
-		assert_true(slice_cmp(s.rows[k - 1].key, s.rows[k].key) < 0);
+	assert_int_equal(s.run_count, 3);
+	list_of(&s, &seen);
+	assert_int_equal(seen.count, 300);
+	for (k = 1; k < seen.count; k++)
+		assert_true(strcmp(seen.rows[k - 1].key, seen.rows[k].key) <
+		    0);
 	tail_sorted_free(&s);
 	assert_string_equal(find(t, "k000", 0), "2.2");
 	assert_string_equal(find(t, "k099", 0), "2.299");
@@ -483,6 +527,7 @@ main(void)
 		store_test(a_recorded_end_may_be_more_than_the_published),
 		store_test(trimmed_entries_are_forgotten),
 		store_test(sorted_lists_hold_their_entries),
+		store_test(lists_one_after_the_other),
 		store_test(many_keys),
 		store_test(damaged_commits_cost_their_rows_alone),
 		store_test(cut_entries_are_served_as_far_as_they_go),

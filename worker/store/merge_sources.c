@@ -205,6 +205,23 @@ read_row(const struct store_shape *shape, const struct merge_row *r,
 	return source_read(r->source, (struct span){ r->row, 1 }, arena, batch);
 }
 
+static bool
+same_source(const struct merge_row *a, const struct merge_row *b)
+{
+	if (a->batch != NULL && b->batch != NULL)
+		return a->batch->entry == b->batch->entry;
+	return a->source != NULL && a->source == b->source;
+}
+
+/* A commit may be several batches. */
+static bool
+is_later(const struct merge_row *a, const struct merge_row *b)
+{
+	if (a->batch != b->batch)
+		return a->batch->offset > b->batch->offset;
+	return a->row > b->row;
+}
+
 struct err
 merge_compare(const struct store_shape *shape, const struct merge_row *a,
     const struct merge_row *b, struct arena *arena, int *order)
@@ -220,8 +237,8 @@ merge_compare(const struct store_shape *shape, const struct merge_row *a,
 	if (err_is(e))
 		return e;
 	*order = (seq_a > seq_b) - (seq_a < seq_b);
-	if (*order == 0 && a->source == b->source && a->batch == b->batch)
-		*order = a->row > b->row ? 1 : -1;
+	if (*order == 0 && same_source(a, b))
+		*order = is_later(a, b) ? 1 : -1;
 	if (*order != 0)
 		return OK;
 	e = read_row(shape, a, arena, &rows_a, &at_a);
