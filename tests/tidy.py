@@ -54,7 +54,7 @@ SYSTEM = re.compile(
     r"(assert|ctype|dirent|endian|errno|fcntl|float|inttypes|limits|locale|"
     r"math|poll|pthread|sched|setjmp|signal|spawn|stdalign|stdarg|stdatomic|"
     r"stdbool|stddef|stdint|stdio|stdlib|string|strings|syscall|termios|time|"
-    r"unistd|getopt|netdb|ucontext|execinfo|immintrin|fnmatch|ftw|"
+    r"unistd|malloc|getopt|netdb|ucontext|execinfo|immintrin|fnmatch|ftw|"
     r"threads|search)\.h$|(cstring|cstdint|cstddef|cmath|system_error|limits|"
     r"string_view|cerrno|cstdio|cstdlib)$")
 

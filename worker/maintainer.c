@@ -16,7 +16,8 @@ maintainer_main(const struct child_start *s)
 {
 	struct process_plan plan = {
 		.start = s,
-		.pool_threads = s->config->maintain_concurrency,
+		/* A lane of seals and one of folds (schedule.h). */
+		.pool_threads = 2 * s->config->maintain_concurrency,
 		.mail = engine_maintainer_mail,
 		.drain = engine_maintainer_drain,
 		.idle = engine_maintainer_idle,

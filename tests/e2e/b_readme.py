@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from harness import ROOT, Server
+from harness import ROOT, Server, wait_for
 
 MARK = "--next--"
 
@@ -30,6 +30,8 @@ class Readme(unittest.TestCase):
         steps = session()
         self.assertGreater(len(steps), 5)
         with Server() as s:
+            # Or it may fold the rows just before the session does.
+            wait_for("the walk at start", lambda: "registry walked" in s.log())
             script = "".join("%s\necho; echo %s\n" % (command, MARK)
                              for command, _ in steps)
             run = subprocess.run(

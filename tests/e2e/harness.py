@@ -104,6 +104,7 @@ class Server:
         self.data_dir = data_dir or os.path.join(self.tmp, "data")
         self.socket = os.path.join(self.tmp, "admin.sock")
         self.log_path = os.path.join(self.tmp, "log")
+        self.clients = []
         self.proc = None
         self.expect_panic = False
         self.killed = False
@@ -217,7 +218,9 @@ class Server:
         return self.start()
 
     def end(self):
-        """Whatever happened: no process and no file stays."""
+        """Whatever happened: no process, file or connection stays."""
+        while self.clients:
+            self.clients.pop().close()
         if self.proc is not None:
             try:
                 os.killpg(self.proc.pid, signal.SIGKILL)
@@ -286,7 +289,9 @@ class Server:
     # Talking to it.
 
     def client(self, timeout=60):
-        return Client(self.port, timeout * SLOW)
+        """Closed at the latest when the server's block is left."""
+        self.clients.append(Client(self.port, timeout * SLOW))
+        return self.clients[-1]
 
     def raw(self, timeout=10):
         return Raw(self.port, timeout * SLOW)

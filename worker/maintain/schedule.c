@@ -24,10 +24,15 @@ struct askers {			/* commands that wait for a run's outcome */
 	uint32_t count, room;
 };
 
-struct job {			/* one store that is, or will be, aged */
+/* A flush must not wait for a fold, so seals have a lane of their own: what
+ * wants both is sealed first and then handed on. */
+enum lane { LANE_SEAL, LANE_FOLD, LANE_COUNT };
+
+struct job {			/* one store that is, or will be, in a lane */
 	struct list link;		/* jobs */
-	struct list queue_link;		/* queue; empty: running */
+	struct list queue_link;		/* its lane's queue; empty: running */
 	struct shm_ref ref;
+	enum lane lane;
 	uint32_t want, next_want;	/* of the run, and of the one after it */
 	bool running;
 	struct askers askers, next_askers;
@@ -43,8 +48,11 @@ static struct {
 	struct timer ticker;
 	uint64_t ticks, forced_every;
 	uint64_t span_ns;
-	struct list jobs, queue;
-	uint32_t running;
+	struct list jobs;
+	struct {
+		struct list queue;
+		uint32_t running;
+	} lanes[LANE_COUNT];
 	bool draining;
 	uint64_t seal_until_ns;		/* while draining */
 	struct op trash_op;
@@ -55,30 +63,31 @@ static struct {
 	uint32_t backlog;		/* the largest that the last ticks saw */
 } sched;
 
-static void run_queue(void);
+static void run_queues(void);
 
 static struct job *
-find_job(struct shm_ref ref)
+find_job(struct shm_ref ref, enum lane lane)
 {
 	struct list *l;
 
 	LIST_FOREACH(l, &sched.jobs) {
 		struct job *j = CONTAINER_OF(l, struct job, link);
 
-		if (shm_ref_eq(j->ref, ref))
+		if (shm_ref_eq(j->ref, ref) && j->lane == lane)
 			return j;
 	}
 	return NULL;
 }
 
 static struct job *
-new_job(struct shm_ref ref)
+new_job(struct shm_ref ref, enum lane lane)
 {
 	struct job *j = calloc(1, sizeof(*j));
 
 	if (j == NULL)
 		return NULL;
 	j->ref = ref;
+	j->lane = lane;
 	list_init(&j->queue_link);
 	list_append(&sched.jobs, &j->link);
 	return j;
@@ -107,10 +116,11 @@ add_asker(struct askers *a, const struct shm_command *command)
 static void
 request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 {
-	struct job *j = sched.draining ? NULL : find_job(ref);
+	enum lane lane = (want & WANT_SEAL) != 0 ? LANE_SEAL : LANE_FOLD;
+	struct job *j = sched.draining ? NULL : find_job(ref, lane);
 
 	if (j == NULL && !sched.draining)
-		j = new_job(ref);
+		j = new_job(ref, lane);
 	if (j == NULL || (asker != NULL &&
 	    !add_asker(&j->next_askers, asker))) {
 		if (asker != NULL)
@@ -120,8 +130,24 @@ request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 	}
 	j->next_want |= want;
 	if (!j->running && list_empty(&j->queue_link))
-		list_append(&sched.queue, &j->queue_link);
-	run_queue();
+		list_append(&sched.lanes[lane].queue, &j->queue_link);
+	run_queues();
+}
+
+static uint32_t
+want_of(const struct shm_command *c)
+{
+	switch (c->kind) {
+	case SHM_MAIL_SEAL:
+		return WANT_SEAL;
+	case SHM_MAIL_FOLD:
+		return WANT_SEAL | WANT_FOLD |
+		    (c->args[0] != 0 ? WANT_FORCE : 0);
+	case SHM_MAIL_DELETE:
+		return WANT_DELETE;
+	default:
+		return 0;
+	}
 }
 
 /* What a command asked for came to. */
@@ -140,14 +166,23 @@ outcome(const struct job *j, const struct shm_command *c)
 	}
 }
 
+/* Who wants a fold as well waits on, in the other lane. */
 static void
 answer_askers(struct job *j)
 {
 	uint32_t i;
 
-	for (i = 0; i < j->askers.count; i++)
-		shm_mailbox_reply(&j->askers.commands[i],
-		    outcome(j, &j->askers.commands[i]), j->result.reclaimed);
+	for (i = 0; i < j->askers.count; i++) {
+		const struct shm_command *c = &j->askers.commands[i];
+		uint32_t rest = want_of(c) & ~(uint32_t)WANT_SEAL;
+
+		if (j->lane == LANE_SEAL && rest != 0 &&
+		    !err_is(j->result.seal_err))
+			request(j->ref, rest, c);
+		else
+			shm_mailbox_reply(c, outcome(j, c),
+			    j->result.reclaimed);
+	}
 	j->askers.count = 0;
 }
 
@@ -155,25 +190,31 @@ static void
 job_done(struct op *op, int32_t res)
 {
 	struct job *j = CONTAINER_OF(op, struct job, op);
+	uint32_t rest = j->lane == LANE_SEAL ?
+	    j->want & ~(uint32_t)WANT_SEAL : 0;
 
 	(void)res;
-	sched.running--;
+	sched.lanes[j->lane].running--;
 	j->running = false;
 	answer_askers(j);
 	sched.backlog = MAX(sched.backlog, j->result.pending);
 	/* At once, not at the next tick, unless the fold just failed. */
-	if (j->result.over_threshold && !err_is(j->result.fold_err) &&
-	    !sched.draining)
-		j->next_want |= WANT_FOLD;
-	if (j->next_want != 0) {
-		list_append(&sched.queue, &j->queue_link);
-	} else {
-		list_remove(&j->link);
-		free(j->askers.commands);
-		free(j->next_askers.commands);
-		free(j);
+	if (j->result.over_threshold && !err_is(j->result.fold_err))
+		rest |= WANT_FOLD;
+	if (rest != 0)
+		request(j->ref, rest, NULL);
+	if (!j->running && list_empty(&j->queue_link)) {
+		if (j->next_want != 0) {
+			list_append(&sched.lanes[j->lane].queue,
+			    &j->queue_link);
+		} else {
+			list_remove(&j->link);
+			free(j->askers.commands);
+			free(j->next_askers.commands);
+			free(j);
+		}
 	}
-	run_queue();
+	run_queues();
 }
 
 static int32_t
@@ -181,7 +222,8 @@ job_run(struct op *op)
 {
 	struct job *j = CONTAINER_OF(op, struct job, op);
 
-	tick_store(&sched.env, j->ref, j->want, sched.span_ns, &j->result);
+	tick_store(&sched.env, j->ref, j->lane == LANE_SEAL ? WANT_SEAL :
+	    j->want, sched.span_ns, &j->result);
 	return 0;
 }
 
@@ -196,29 +238,37 @@ start_job(struct job *j)
 	j->next_want = 0;
 	j->running = true;
 	j->op.done = job_done;
-	sched.running++;
+	sched.lanes[j->lane].running++;
 	/* Bounded by maintain_concurrency, not by the pool's queue. */
 	pool_submit_first(sched.pool, &j->op, job_run);
 }
 
 static void
-forget_queue(void)
+forget_queues(void)
 {
-	while (list_pop(&sched.queue) != NULL)
-		;		/* its job stays, and can be queued again */
+	uint32_t i;
+
+	for (i = 0; i < LANE_COUNT; i++) {
+		while (list_pop(&sched.lanes[i].queue) != NULL)
+			;	/* its job stays, and can be queued again */
+	}
 }
 
 static void
-run_queue(void)
+run_queues(void)
 {
 	struct list *l;
+	uint32_t i;
 
 	/* The rest stays in the WAL. */
 	if (sched.draining && clock_mono_ns() > sched.seal_until_ns)
-		forget_queue();
-	while (sched.running < sched.config->maintain_concurrency &&
-	    (l = list_pop(&sched.queue)) != NULL)
-		start_job(CONTAINER_OF(l, struct job, queue_link));
+		forget_queues();
+	for (i = 0; i < LANE_COUNT; i++) {
+		while (sched.lanes[i].running <
+		    sched.config->maintain_concurrency &&
+		    (l = list_pop(&sched.lanes[i].queue)) != NULL)
+			start_job(CONTAINER_OF(l, struct job, queue_link));
+	}
 }
 
 bool
@@ -230,14 +280,9 @@ schedule_command(const struct shm_command *c)
 		ask_reply(&sched.env.asks, c);
 		return true;
 	case SHM_MAIL_SEAL:
-		request(c->store, WANT_SEAL, c);
-		return true;
 	case SHM_MAIL_FOLD:
-		request(c->store, WANT_SEAL | WANT_FOLD |
-		    (c->args[0] != 0 ? WANT_FORCE : 0), c);
-		return true;
 	case SHM_MAIL_DELETE:
-		request(c->store, WANT_DELETE, c);
+		request(c->store, want_of(c), c);
 		return true;
 	default:
 		return false;
@@ -446,7 +491,8 @@ schedule_start(const struct config *config, struct loop *loop,
 	uuid_to_text(&shard, text);
 	memcpy(sched.env.tag, text, sizeof(sched.env.tag) - 1);
 	list_init(&sched.jobs);
-	list_init(&sched.queue);
+	list_init(&sched.lanes[LANE_SEAL].queue);
+	list_init(&sched.lanes[LANE_FOLD].queue);
 	sched.commit_bytes =
 	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
 	timer_init(&sched.pace_timer, set_pace);
@@ -492,7 +538,7 @@ schedule_drain(bool seal)
 			    FAIL(UNAVAILABLE, "server is draining"), 0);
 		j->next_askers.count = 0;
 	}
-	forget_queue();
+	forget_queues();
 	sched.seal_until_ns = clock_mono_ns() +
 	    sched.config->drain_secs * NS_PER_SEC / 2;
 	if (seal)
@@ -503,6 +549,8 @@ schedule_drain(bool seal)
 bool
 schedule_idle(void)
 {
-	return sched.running == 0 && list_empty(&sched.queue) &&
-	    !sched.trash_runs && walk_idle();
+	return sched.lanes[LANE_SEAL].running == 0 &&
+	    sched.lanes[LANE_FOLD].running == 0 &&
+	    list_empty(&sched.lanes[LANE_SEAL].queue) &&
+	    list_empty(&sched.lanes[LANE_FOLD].queue) && !sched.trash_runs && walk_idle();
 }

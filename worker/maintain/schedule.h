@@ -12,7 +12,8 @@
  * A seal that lifts a shard to its threshold folds at once. Requests for one
  * store that arrive while it is being aged share the next run, so that 64
  * clients that append with ?flush=true make far fewer generations than
- * requests. At most --maintain-concurrency stores are worked on at once.
+ * requests. Seals and folds have a lane each, so that a flush does not wait for
+ * a fold: at most --maintain-concurrency stores are worked on at once in each.
  *
  * At start the registry is walked once: every store with a tail or pending
  * generations gets a slot and a forced tick.

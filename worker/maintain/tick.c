@@ -259,9 +259,11 @@ age(struct aged_store *a, uint32_t want, struct tick_result *result)
 	uint32_t threshold = (want & WANT_FORCE) != 0 ? 1 :
 	    a->env->config->rollout_merge_after_generations;
 
-	(void)shm_store_untouch(a->ref);
-	if ((want & WANT_SEAL) != 0)
+	/* The mark is of commits, so only a seal may take it away. */
+	if ((want & WANT_SEAL) != 0) {
+		(void)shm_store_untouch(a->ref);
 		seal_all(a, result);
+	}
 	if ((want & WANT_FOLD) != 0 && threshold != 0)
 		fold_all(a, threshold, result);
 	sum_up(a, result);
@@ -342,15 +344,19 @@ open_store(struct aged_store *a)
 
 /* A busy guard is no failure: the work is being done. */
 static void
-count_in_row(const struct aged_store *a, const struct tick_result *result)
+count_in_row(const struct aged_store *a, uint32_t want,
+    const struct tick_result *result)
 {
 	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
+	bool seal_failed = atomic_load_explicit(&t->last_err_phase,
+	    memory_order_relaxed) == TICK_SEAL;
 
 	if (err_is(result->seal_err) || (err_is(result->fold_err) &&
 	    result->fold_err.kind != ERR_BUSY))
 		atomic_fetch_add_explicit(&t->errors_in_row, 1,
 		    memory_order_relaxed);
-	else
+	/* A seal that went well says nothing of folds. */
+	else if (seal_failed == ((want & WANT_SEAL) != 0))
 		atomic_store_explicit(&t->errors_in_row, 0,
 		    memory_order_relaxed);
 }
@@ -407,7 +413,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	snprintf(a.name, sizeof(a.name), "%s", info.name);
 	arena_init(&a.errors, 64u << 10);
 	work(&a, want, result);
-	count_in_row(&a, result);
+	count_in_row(&a, want, result);
 	plain(&result->seal_err);
 	plain(&result->fold_err);
 	plain(&result->delete_err);
