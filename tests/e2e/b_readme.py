@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from harness import ROOT, Server, wait_for
+from harness import ROOT, Server
 
 MARK = "--next--"
 
@@ -30,8 +30,7 @@ class Readme(unittest.TestCase):
         steps = session()
         self.assertGreater(len(steps), 5)
         with Server() as s:
-            # Or it may fold the rows just before the session does.
-            wait_for("the walk at start", lambda: "registry walked" in s.log())
+            s.wait_walked()	# or that may fold just before the session does
             script = "".join("%s\necho; echo %s\n" % (command, MARK)
                              for command, _ in steps)
             run = subprocess.run(
