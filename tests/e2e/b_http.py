@@ -24,7 +24,7 @@ class Http(unittest.TestCase):
     def test_unknown_paths_and_methods(self):
         for path in ("/", "/api/v1", "/api/v1/health/", "/api/v1/rollouts/",
                      "/api/v2/health", "/api/v1/contexts",
-                     "/api/v1/rollouts/a/b/c/d"):
+                     "/api/v1/rollouts/a/b/c/d", "/a" * 100):
             reply = self.c.get(path)
             self.assertEqual((reply.status, reply.body), (404, b""), path)
         reply = self.c.request("PUT", "/api/v1/rollouts")

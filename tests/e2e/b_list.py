@@ -34,7 +34,7 @@ class List(unittest.TestCase):
             c.create("st")
             for query in ("limit=abc", "limit=-1", "limit=1.5", "offset=x",
                           "limit=", "offset=99999999999999999999",
-                          "limit=%zz"):
+                          "limit=%zz", "limit=1&limit=2"):
                 reply = c.get("/api/v1/rollouts/st/records?" + query)
                 self.assertEqual(reply.status, 400, query)
                 self.assertEqual(reply.error()[0], "INVALID_REQUEST")

@@ -58,6 +58,8 @@ class Stores(unittest.TestCase):
                                  (b'"x"', 422), (b"{}", 422),
                                  (b'{"name":7}', 422),
                                  (b'{"name":null}', 422),
+                                 (b'{"name":"a","storage_options":{"k":1}}',
+                                  422),
                                  (b'{"name":"a"} x', 400)):
                 reply = c.post(STORES, body, headers=json_type)
                 self.assertEqual(reply.status, status, body)

@@ -52,7 +52,8 @@ struct err
 query_text(struct slice query, const char *name, struct arena *arena,
     struct slice *value, bool *found)
 {
-	struct slice part, key, raw;
+	struct slice part, key, raw, got = { 0 };
+	bool seen = false;
 	struct err e;
 
 	*found = false;
@@ -63,13 +64,18 @@ query_text(struct slice query, const char *name, struct arena *arena,
 			return e;
 		if (!slice_eq(key, slice_of(name)))
 			continue;
+		if (seen)
+			return FAIL(BAD_INPUT, arena_printf(arena,
+			    "query parameter '%s' is given twice", name));
 		e = decode(arena, &raw, name);
-		if (!err_is(e)) {
-			*found = true;
-			*value = raw;
-		}
-		return e;
+		if (err_is(e))
+			return e;
+		seen = true;
+		got = raw;
 	}
+	*found = seen;
+	if (seen)
+		*value = got;
 	return OK;
 }
 

@@ -5,7 +5,8 @@
  * query - parameters of a request: "limit=10&offset=20".
  *
  * The raw query is split at '&' and '='; names and values are then decoded
- * once, '+' being a blank. The first of several with one name counts.
+ * once, '+' being a blank. A name that is asked for and given twice is
+ * refused.
  *
  * Errors:	BAD_INPUT, naming the parameter.
  */

@@ -160,7 +160,7 @@ created(struct op *op, int32_t res)
 static struct err
 parse_create(struct store_request *s, struct slice body)
 {
-	const struct json *object, *options = NULL;
+	const struct json *object, *option, *options = NULL;
 	struct arena *arena = &s->q.r->arena;
 	struct slice name = { "", 0 };
 	struct err e;
@@ -171,6 +171,13 @@ parse_create(struct store_request *s, struct slice body)
 	if (!err_is(e))
 		e = json_get_object(arena, object, "storage_options",
 		    JSON_OPTIONAL, &options);
+	if (!err_is(e) && options != NULL) {
+		JSON_FOREACH(option, options) {
+			if (option->type != JSON_TEXT)
+				e = FAIL(SHAPE, "storage_options: expected "
+				    "strings");
+		}
+	}
 	if (!err_is(e))
 		e = registry_name_check(name);
 	if (err_is(e))

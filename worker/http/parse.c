@@ -169,6 +169,8 @@ method_of(struct slice s)
 static struct err
 parse_segments(struct http_head *h, char *path, char *end)
 {
+	uint32_t count = 0;
+
 	MUST(*path == '/');
 	while (path < end) {
 		char *from = path + 1;
@@ -178,12 +180,14 @@ parse_segments(struct http_head *h, char *path, char *end)
 		if (path == NULL)
 			path = end;
 		len = (size_t)(path - from);
-		if (h->segment_count == HTTP_SEGMENTS_MAX)
-			return FAIL(BAD_INPUT, "too many path segments");
 		if (!parse_percent(from, &len, false))
 			return FAIL(BAD_INPUT, "bad escape in the path");
-		h->segments[h->segment_count++] = slice_make(from, len);
+		if (count < HTTP_SEGMENTS_MAX)
+			h->segments[count] = slice_make(from, len);
+		count++;
 	}
+	/* None, if there are too many: that is an unknown path. */
+	h->segment_count = count <= HTTP_SEGMENTS_MAX ? count : 0;
 	return OK;
 }
 

@@ -290,7 +290,7 @@ log_reply(struct http_request *r, struct err e)
 	enum log_level level = LOG_WARN;
 
 	if (err_status(e) < 500 || e.kind == ERR_BUSY ||
-	    e.kind == ERR_NO_MEMORY)
+	    e.kind == ERR_NO_MEMORY || e.kind == ERR_UNSUPPORTED)
 		level = LOG_DEBUG;
 	else if (e.kind == ERR_CORRUPT || e.kind == ERR_INTERNAL)
 		level = LOG_ERROR;
