@@ -106,6 +106,10 @@ helpers: $(HELPERS)
 
 tests: $(TESTS) helpers $(FUZZERS)
 
+# What tests/run also wants under TSan.
+threaded: $(patsubst %,$B/tests/unit/%_test,loop pool pace shm_view shm_rwlock \
+	shm_guard shm_metric shm_budget store_append)
+
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done
 
@@ -134,6 +138,7 @@ check-build:
 	$(MAKE) -s $(JOBS) all helpers
 	$(MAKE) -s $(JOBS) FAULTS=1 all tests
 	$(MAKE) -s $(JOBS) SAN=1 all tests
+	$(MAKE) -s $(JOBS) TSAN=1 threaded
 
 check: check-build
 	tests/run
@@ -156,7 +161,7 @@ fuzzers: $(FUZZERS)
 clean:
 	rm -rf build
 
-.PHONY: all helpers tests unit man run try-lancedb check-build check \
+.PHONY: all helpers threaded tests unit man run try-lancedb check-build check \
 	torture bench fuzz fuzzers clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)
