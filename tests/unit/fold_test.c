@@ -450,8 +450,15 @@ passes_keep_to_their_caps(void **state)
 	r = fold_now(0);
 	assert_int_equal(r.reclaimed, 1);
 	assert_false(r.more);
-	config.rollout_merge_max_bytes = 1ull << 30;
 	see_base("k1=last");
+	/* 0: no cap. */
+	config.rollout_merge_max_generations = 0;
+	config.rollout_merge_max_bytes = 0;
+	generation_with(&a, "k2", "x");
+	generation_with(&a, "k2", "y");
+	assert_int_equal(fold_now(0).reclaimed, 2);
+	config.rollout_merge_max_generations = 8;
+	config.rollout_merge_max_bytes = 1ull << 30;
 }
 
 static void

@@ -4,6 +4,7 @@
  * included, and how many are masked. */
 struct generation {
 	uint64_t rows, masked, max_sequence;
+	bool deletions;			/* there is a file of them */
 };
 
 static struct generation
@@ -17,6 +18,7 @@ generation_of(const struct uuid *shard, uint32_t i)
 	see_ok(source_open_generation(dir, shape_of(), shard,
 	    &m.generations[i], &s));
 	g.rows = s->fragment->row_count;
+	g.deletions = s->fragment->deletion != NULL;
 	g.masked = s->fragment->deletion == NULL ? 0 :
 	    deletion_count(s->fragment->deletion);
 	g.max_sequence = reload_sequence(s->fragment->table,
@@ -42,6 +44,34 @@ nothing_to_seal(void **state)
 	own_end(&o);
 }
 
+static bool
+count_generation(const struct object_info *info, void *ctx)
+{
+	uint32_t *n = ctx;
+
+	*n += info->is_dir && info->name.len > 8 && info->name.ptr[8] == '_';
+	return true;
+}
+
+/* Recorded, but without a row: not even a folder is made. */
+static void
+empty_entries_wait(void **state)
+{
+	struct owner a = owner_of(0), b = owner_of(0);
+	char folder[SHARD_NAME_MAX];
+	uint32_t n = 0;
+
+	(void)state;
+	see_ok(own_take(&a));
+	see_ok(own_take(&b));
+	assert_int_equal(seal_now(0).generations, 0);
+	shard_directory_name(&a.shard, folder);
+	see_ok(object_list(dir, folder, count_generation, &n));
+	assert_int_equal(n, 0);
+	own_end(&a);
+	own_end(&b);
+}
+
 static void
 a_recorded_end_is_sealed(void **state)
 {
@@ -63,7 +93,10 @@ a_recorded_end_is_sealed(void **state)
 	g = generation_of(&o.shard, 0);
 	assert_int_equal(g.rows, 2);
 	assert_int_equal(g.masked, 0);
+	assert_false(g.deletions);
 	assert_int_equal(g.max_sequence, sequence);
+	assert_int_equal(manifest_of(&o.shard).last_seen,
+	    o.entry.position - 1);
 	/* The entry that is written to is left, and is the tail. */
 	assert_int_equal(manifest_of(&o.shard).replay_after,
 	    o.entry.position - 1);
@@ -433,6 +466,28 @@ a_deleted_store_is_left_alone(void **state)
 }
 
 static void
+deleted_while_it_seals(void **state)
+{
+	struct owner o = own_claim(0);
+	pid_t pid;
+	int status;
+
+	(void)state;
+	see_ok(own_put(&o, "k1", "a"));
+	own_close(&o);
+	see_ok(fault_set("seal_commit=stop:1"));
+	pid = test_fork(SHM_MAINTAINER, seal_it, NULL);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	see_ok(shm_store_delete(ref));
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	status = test_wait(pid);
+	test_reap(SHM_MAINTAINER);
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(manifest_of(&o.shard).generation_count, 0);
+}
+
+static void
 a_seal_that_is_late_stops(void **state)
 {
 	struct owner o = own_claim(0);
@@ -485,6 +540,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		store_test(nothing_to_seal),
+		store_test(empty_entries_wait),
 		store_test(a_recorded_end_is_sealed),
 		store_test(what_lies_behind_the_end_is_left),
 		store_test(a_closed_entry_is_sealed),
@@ -503,6 +559,7 @@ main(void)
 		store_test(a_failed_seal_leaves_no_gap),
 		store_test(damage_below_the_end_costs_its_rows_alone),
 		store_test(a_deleted_store_is_left_alone),
+		store_test(deleted_while_it_seals),
 		store_test(a_seal_that_is_late_stops),
 		store_test(errors_leave_no_descriptor),
 	};
