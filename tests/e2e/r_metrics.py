@@ -28,6 +28,21 @@ class Metrics(unittest.TestCase):
             for c in clients.values():
                 self.assertEqual(c.metrics()[APPENDED], rows)
 
+    def test_what_is_asked_for_is_counted(self):
+        with Server(workers=1) as s, s.client() as c:
+            c.create("st")
+            c.append("st", [row("a")]).must(201)
+            before = c.metrics()
+            c.merge("st")
+            c.list("st")
+            after = c.metrics()
+            for name, more in (
+                    ("rollout_wal_merge_request_duration_seconds_count", 1),
+                    ("rollout_store_cache_hits_total", 2)):
+                self.assertEqual(after.get(name, 0),
+                                 before.get(name, 0) + more, name)
+            self.assertGreater(after["rollout_store_cache_misses_total"], 0)
+
     def test_text(self):
         with Server() as s, s.client() as c:
             c.create("st")

@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/uuid.h"
+#include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
 #include "worker/api/request.h"
@@ -17,6 +18,7 @@
 struct fold_request {
 	struct api_request q;		/* first */
 	struct engine_call call;
+	uint64_t began_ns;
 };
 
 static void
@@ -28,11 +30,14 @@ folded(struct engine_call *call, struct err e, uint64_t reclaimed)
 	/* Too long, or another run held the guard: come again. */
 	if (e.kind == ERR_TIMED_OUT)
 		e.kind = ERR_BUSY;
-	if (err_is(e))
-		http_reply_err(r, e);
-	else
-		http_reply_json(r, 200, slice_of(arena_printf(&r->arena,
-		    "{\"reclaimed\":%llu}", (unsigned long long)reclaimed)));
+	if (err_is(e)) {
+		api_reply_err(&f->q, e);
+		return;
+	}
+	shm_metric_observe(METRIC_rollout_wal_merge_request_duration_seconds,
+	    0, clock_mono_ns() - f->began_ns);
+	http_reply_json(r, 200, slice_of(arena_printf(&r->arena,
+	    "{\"reclaimed\":%llu}", (unsigned long long)reclaimed)));
 }
 
 static void
@@ -43,6 +48,7 @@ fold_then(struct api_request *q)
 	    .store = q->store->ref, .args = { 1 } };
 	struct err e;
 
+	f->began_ns = clock_mono_ns();
 	f->call.done = folded;
 	e = engine_call(q->store->engine, &f->call, SHM_MAINTAINER, &command,
 	    FOLD_SPAN_NS);

@@ -7,6 +7,7 @@
 #include "common/fault.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "shm/metric.h"
 #include "worker/lance/commit.h"
 #include "worker/store/append.h"
 #include "worker/store/read.h"
@@ -253,6 +254,9 @@ store_open(struct engine *en, const struct kind *kind, const char *name,
 	enum use use = s == NULL ? USE_NOT : usable(s);
 	struct err e = OK;
 
+	shm_metric_add(use == USE_AS_IT_IS ?
+	    METRIC_rollout_store_cache_hits_total :
+	    METRIC_rollout_store_cache_misses_total, 0, 1);
 	w->store = NULL;
 	list_init(&w->link);
 	if (s != NULL && use == USE_NOT) {
