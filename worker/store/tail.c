@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "shm/metric.h"
 #include "worker/arrow/ipc.h"
-#include "worker/store/tail.h"
+#include "worker/store/tail_parts.h"
 #include "worker/store/wal.h"
 
 /*
@@ -21,46 +21,6 @@
 
 #define TABLE_MIN	64u
 #define ROW_BYTES_MIN	128u	/* about; of a row in its entry */
-
-struct key_row {
-	const char *key;
-	uint32_t key_len;
-	uint32_t hash;
-	uint32_t batch;			/* in the entry's batches */
-	uint32_t row;
-};
-
-struct tail_entry {
-	struct list link;		/* tail->entries */
-	_Atomic uint32_t refs;
-	uint64_t position;
-	int fd;
-	bool ours;
-	uint64_t size_bytes;
-	uint64_t offset;		/* followed up to here */
-	uint32_t batch_count, batch_room;
-	struct tail_batch **batches;	/* each its own, since rows point there */
-	uint32_t row_count, row_room;
-	struct key_row *rows;
-	struct arena keys;
-	struct tail_run *run;		/* of the rows at the last list; NULL */
-};
-
-struct slot {
-	struct tail_entry *entry;	/* NULL: free */
-	uint32_t row;
-	uint32_t hash;
-};
-
-struct tail {
-	const struct store_shape *shape;
-	struct uuid shard;
-	struct list entries;
-	uint64_t position;		/* of the entry that is followed; 0 */
-	uint64_t used, room;		/* of the table; room a power of two */
-	struct slot *table;
-	uint64_t row_count;
-};
 
 struct err
 tail_new(const struct store_shape *shape, const struct uuid *shard,
@@ -77,16 +37,8 @@ tail_new(const struct store_shape *shape, const struct uuid *shard,
 	return OK;
 }
 
-static void
-run_drop(struct tail_run *r)
-{
-	if (r != NULL && atomic_fetch_sub_explicit(&r->refs, 1,
-	    memory_order_acq_rel) == 1)
-		free(r);
-}
-
-static void
-entry_drop(struct tail_entry *e)
+void
+tail_entry_drop(struct tail_entry *e)
 {
 	uint32_t i;
 
@@ -96,7 +48,7 @@ entry_drop(struct tail_entry *e)
 		free(e->batches[i]);
 	free(e->batches);
 	free(e->rows);
-	run_drop(e->run);
+	tail_run_drop(e->run);
 	arena_free(&e->keys);
 	if (e->fd >= 0)
 		close(e->fd);
@@ -111,7 +63,7 @@ tail_free(struct tail *t)
 	if (t == NULL)
 		return;
 	while ((l = list_pop(&t->entries)) != NULL)
-		entry_drop(CONTAINER_OF(l, struct tail_entry, link));
+		tail_entry_drop(CONTAINER_OF(l, struct tail_entry, link));
 	free(t->table);
 	free(t);
 }
@@ -129,23 +81,17 @@ newest_entry(const struct tail *t)
 	    CONTAINER_OF(t->entries.prev, struct tail_entry, link);
 }
 
-static struct slice
-row_key(const struct key_row *r)
-{
-	return slice_make(r->key, r->key_len);
-}
-
 /* The slot of a key, or the free one where it would go. */
-static struct slot *
+static struct tail_slot *
 find_slot(const struct tail *t, struct slice key, uint32_t hash)
 {
 	uint64_t i = hash & (t->room - 1);
 
 	for (;; i = (i + 1) & (t->room - 1)) {
-		struct slot *s = &t->table[i];
+		struct tail_slot *s = &t->table[i];
 
 		if (s->entry == NULL || (s->hash == hash &&
-		    slice_eq(row_key(&s->entry->rows[s->row]), key)))
+		    slice_eq(tail_row_key(&s->entry->rows[s->row]), key)))
 			return s;
 	}
 }
@@ -155,11 +101,11 @@ static void
 put_row(struct tail *t, struct tail_entry *e, uint32_t row)
 {
 	const struct key_row *r = &e->rows[row];
-	struct slot *s = find_slot(t, row_key(r), r->hash);
+	struct tail_slot *s = find_slot(t, tail_row_key(r), r->hash);
 
 	if (s->entry == NULL)
 		t->used++;
-	*s = (struct slot){ e, row, r->hash };
+	*s = (struct tail_slot){ e, row, r->hash };
 }
 
 /* A table for at least so many keys, filled from the entries. */
@@ -167,7 +113,7 @@ static struct err
 rebuild(struct tail *t, uint64_t keys)
 {
 	uint64_t room = TABLE_MIN;
-	struct slot *table;
+	struct tail_slot *table;
 	struct list *l;
 	uint32_t i;
 
@@ -427,7 +373,7 @@ tail_behind(const struct tail *t, struct shm_point point)
 	else
 		bytes = point.end - e->offset;
 	if ((t->row_count + bytes / ROW_BYTES_MIN) * 2 >= t->room)
-		bytes += t->room * sizeof(struct slot);
+		bytes += t->room * sizeof(struct tail_slot);
 	return bytes;
 }
 
@@ -444,7 +390,7 @@ tail_trim(struct tail *t, uint64_t replay_after)
 			break;
 		t->row_count -= e->row_count;
 		list_remove(&e->link);
-		entry_drop(e);
+		tail_entry_drop(e);
 		changed = true;
 	}
 	if (!changed)
@@ -464,24 +410,16 @@ tail_trim(struct tail *t, uint64_t replay_after)
 		t->room = t->used = t->row_count = 0;
 		t->position = 0;
 		while (!list_empty(&t->entries))
-			entry_drop(CONTAINER_OF(list_pop(&t->entries),
+			tail_entry_drop(CONTAINER_OF(list_pop(&t->entries),
 			    struct tail_entry, link));
 	}
-}
-
-static struct tail_row
-row_at(const struct tail_entry *e, uint32_t row)
-{
-	const struct key_row *r = &e->rows[row];
-
-	return (struct tail_row){ e->batches[r->batch], row_key(r), r->row };
 }
 
 bool
 tail_find(const struct tail *t, struct slice key, uint64_t hash,
     uint64_t replay_after, struct tail_row *row)
 {
-	const struct slot *s;
+	const struct tail_slot *s;
 
 	if (t->room == 0)
 		return false;
@@ -489,14 +427,14 @@ tail_find(const struct tail *t, struct slice key, uint64_t hash,
 	/* The newest lies in a generation of this view: older ones as well. */
 	if (s->entry == NULL || s->entry->position <= replay_after)
 		return false;
-	*row = row_at(s->entry, s->row);
+	*row = tail_row_at(s->entry, s->row);
 	return true;
 }
 
 size_t
 tail_bytes(const struct tail *t)
 {
-	size_t bytes = t->room * sizeof(struct slot);
+	size_t bytes = t->room * sizeof(struct tail_slot);
 	const struct list *l;
 
 	LIST_FOREACH(l, &t->entries) {
@@ -517,107 +455,6 @@ uint64_t
 tail_rows(const struct tail *t)
 {
 	return t->row_count;
-}
-
-/* Of one key the order in which they were written. */
-static int
-by_key(const void *a, const void *b)
-{
-	const struct tail_row *x = a, *y = b;
-	int order = slice_cmp(x->key, y->key);
-
-	if (order != 0)
-		return order;
-	if (x->batch != y->batch)
-		return x->batch->offset < y->batch->offset ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* The rows that came since the last run, sorted behind its place, and then
- * merged with it: what is written never overtakes what is yet to be read. */
-static struct tail_run *
-make_run(const struct tail_entry *e)
-{
-	const struct tail_run *old = e->run;
-	uint64_t had = old == NULL ? 0 : old->count, n = e->row_count;
-	uint64_t i = 0, k = had, to = 0;
-	struct tail_run *r = malloc(sizeof(*r) + n * sizeof(r->rows[0]));
-
-	if (r == NULL)
-		return NULL;
-	atomic_init(&r->refs, 1);
-	r->count = n;
-	for (; k < n; k++)
-		r->rows[k] = row_at(e, (uint32_t)k);
-	qsort(r->rows + had, n - had, sizeof(r->rows[0]), by_key);
-	for (k = had; i < had; to++) {
-		bool is_old = k == n || by_key(&old->rows[i], &r->rows[k]) < 0;
-
-		r->rows[to] = is_old ? old->rows[i++] : r->rows[k++];
-	}
-	return r;
-}
-
-static struct err
-add_run(struct tail_entry *e, struct tail_sorted *sorted)
-{
-	if (e->run == NULL || e->run->count != e->row_count) {
-		struct tail_run *r = make_run(e);
-
-		if (r == NULL)
-			return FAIL(NO_MEMORY, "sort a tail");
-		run_drop(e->run);
-		e->run = r;
-	}
-	atomic_fetch_add_explicit(&e->run->refs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-	sorted->runs[sorted->run_count] = e->run;
-	sorted->entries[sorted->run_count++] = e;
-	return OK;
-}
-
-struct err
-tail_sort(const struct tail *t, uint64_t replay_after,
-    struct tail_sorted *sorted)
-{
-	struct err e = OK;
-	uint32_t n = 0;
-	struct list *l;
-
-	*sorted = (struct tail_sorted){ 0 };
-	LIST_FOREACH(l, &t->entries)
-		n++;
-	if (n == 0)
-		return OK;
-	sorted->runs = calloc(n, sizeof(*sorted->runs));
-	sorted->entries = calloc(n, sizeof(*sorted->entries));
-	if (sorted->runs == NULL || sorted->entries == NULL)
-		e = FAIL(NO_MEMORY, "sort a tail");
-	LIST_FOREACH(l, &t->entries) {
-		struct tail_entry *entry =
-		    CONTAINER_OF(l, struct tail_entry, link);
-
-		if (!err_is(e) && entry->position > replay_after &&
-		    entry->row_count > 0)
-			e = add_run(entry, sorted);
-	}
-	if (err_is(e))
-		tail_sorted_free(sorted);
-	return e;
-}
-
-void
-tail_sorted_free(struct tail_sorted *sorted)
-{
-	uint32_t i;
-
-	for (i = 0; i < sorted->run_count; i++) {
-		run_drop(sorted->runs[i]);
-		entry_drop(sorted->entries[i]);
-	}
-	free(sorted->entries);
-	free(sorted->runs);
-	*sorted = (struct tail_sorted){ 0 };
 }
 
 struct err

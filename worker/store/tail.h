@@ -26,6 +26,7 @@
 #include "common/err.h"
 #include "common/uuid.h"
 #include "shm/shard_state.h"
+#include "worker/arrow/batch.h"
 #include "worker/object/local.h"
 #include "worker/store/kind.h"
 
