@@ -49,6 +49,21 @@ base_version(void)
 }
 
 static uint32_t
+fragments(void)
+{
+	struct arena arena;
+	struct table *t;
+	uint32_t n;
+
+	arena_init(&arena, 16u << 20);
+	see_ok(table_load(dir, &arena, &t));
+	n = t->fragment_count;
+	table_free(t);
+	arena_free(&arena);
+	return n;
+}
+
+static uint32_t
 pending(uint32_t ordinal)
 {
 	struct uuid shard = shm_ordinal_shard(ordinal);
@@ -129,6 +144,7 @@ newer_rows_replace_those_of_the_base(void **state)
 	generation_with(&o, "k2", "c");
 	fold_now(0);
 	see_base("k1=b k3=b k2=c");
+	assert_int_equal(fragments(), 2);
 	see_store("k1=b k2=c k3=b");
 }
 
@@ -184,6 +200,7 @@ all_rows_overtaken(void **state)
 	fold_now(1);
 	assert_int_equal(fold_now(0).reclaimed, 1);
 	see_base("k1=new");
+	assert_int_equal(fragments(), 1);
 	assert_int_equal(progress_of(&a.shard), 1);
 	assert_int_equal(pending(0), 0);
 }
@@ -282,14 +299,16 @@ killed_before_it_publishes(void **state)
 {
 	struct owner a = own_claim(0);
 	uint32_t ordinal = 0;
+	uint64_t version;
 
 	(void)state;
 	generation_with(&a, "k1", "a");
 	die_in(SHM_MAINTAINER, "fold_publish=die:1", fold_it, &ordinal);
 	assert_int_equal(pending(0), 0);
 	assert_int_equal(shm_shard_marks(a.state).pending_generations, 1);
-	see_store("k1=a");
+	version = manifest_of(&a.shard).version;
 	assert_int_equal(fold_now(0).reclaimed, 0);
+	assert_int_equal(manifest_of(&a.shard).version, version);
 	assert_int_equal(shm_shard_marks(a.state).pending_generations, 0);
 	assert_int_equal(atomic_load(&shm_store_slot(ref)->base_version),
 	    base_version());
@@ -441,6 +460,8 @@ passes_keep_to_their_caps(void **state)
 	r = fold_now(0);
 	assert_int_equal(r.reclaimed, 2);
 	assert_true(r.more);
+	assert_true(shm_shard_marks(a.state).pending_bytes < one * 4);
+	assert_true(shm_shard_marks(a.state).pending_bytes > one * 2);
 	config.rollout_merge_max_generations = 8;
 	config.rollout_merge_max_bytes = one * 2 + one / 2;
 	r = fold_now(0);
