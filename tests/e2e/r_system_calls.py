@@ -42,6 +42,7 @@ class SystemCalls(unittest.TestCase):
         with Server(workers=1, loop="epoll",
                     args=["--rollout-flush-interval-secs=0"]) as s, \
                 s.client() as c:
+            s.wait_walked()
             c.create("st")
             for k in range(3):
                 c.append("st", [kib_row("warm%d" % k)]).must(201)
@@ -61,6 +62,7 @@ class SystemCalls(unittest.TestCase):
         with Server(workers=1, loop="epoll",
                     args=["--rollout-flush-interval-secs=0"]) as s, \
                 s.client() as c:
+            s.wait_walked()
             c.create("st")
             lines = self.traced(s, lambda: c.append(
                 "st", [kib_row("first")]).must(201))
@@ -85,6 +87,8 @@ class SystemCalls(unittest.TestCase):
 class Silence(unittest.TestCase):
     def test_an_idle_server_does_not_spin(self):
         with Server(workers=2) as s:
+            s.wait_walked()
+
             def ticks():
                 total = 0
                 for pid in s.pids():
