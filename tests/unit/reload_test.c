@@ -116,6 +116,16 @@ the_clock_is_raised_to_what_is_stored(void **state)
 	seal_now(0);
 	forget_all();
 	assert_true(shm_sequence_last() >= sequence);
+	sequence = shm_sequence_last() + US_PER_SEC;
+	commit_to(&shard, sequence, "k1", "c", &c);
+	wal_writer_close(&c.entry);
+	see_ok(own_take(&o));
+	own_announce(&o);
+	seal_now(0);
+	fold_now(0);
+	assert_true(shm_sequence_last() < sequence);
+	forget_all();
+	assert_true(shm_sequence_last() >= sequence);
 	own_end(&o);
 }
 
