@@ -1,0 +1,324 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "shm/metric.h"
+#include "shm/sequence.h"
+#include "shm/view.h"
+#include "worker/store/wal.h"
+#include "worker/store/writer.h"
+
+/* From this size on an entry's successor is made as soon as it is begun: when
+ * half of it is used it may be full before that is on the disk. */
+#define BUSY_ENTRY_BYTES	(1u << 20)
+
+/* Unless another claim of this life stands there by now: of the handle that
+ * came after ours. */
+static void
+unclaim(struct writer *w)
+{
+	if (shm_shard_claimed(w->state).epoch == w->epoch)
+		shm_shard_unclaim(w->state);
+}
+
+struct err
+writer_new(struct store *s)
+{
+	struct writer *w = calloc(1, sizeof(*w));
+	struct err e;
+
+	if (w == NULL)
+		return FAIL(NO_MEMORY, "write to a store");
+	e = shm_store_pin(s->ref);
+	if (err_is(e)) {
+		free(w);
+		return e;
+	}
+	w->store = s;
+	w->shard = shm_store_shard_uuid(s->ref, s->engine->ordinal);
+	w->state = shm_store_shard(s->ref, s->engine->ordinal);
+	w->entry.fd = -1;
+	list_init(&w->waiting);
+	list_init(&w->in_flight);
+	list_init(&w->due_link);
+	w->pending = &w->builders[0];
+	w->flight = &w->builders[1];
+	buf_init(&w->message, SHM_END_MAX);
+	arena_init(&w->layout_arena, 4u << 20);
+	s->writer = w;
+	e = wal_layout_init(&w->layout, &s->shape->schema, &w->layout_arena);
+	if (!err_is(e))
+		e = builder_init(w->pending, &s->shape->schema,
+		    APPEND_COMMIT_MAX);
+	if (!err_is(e))
+		e = builder_init(w->flight, &s->shape->schema,
+		    APPEND_COMMIT_MAX);
+	if (err_is(e))
+		writer_free(s);
+	return e;
+}
+
+bool
+writer_busy(const struct writer *w)
+{
+	return w->at == WRITER_CLAIMING || w->at == WRITER_WRITING ||
+	    w->at == WRITER_ROTATING || w->making_next ||
+	    !list_empty(&w->waiting);
+}
+
+void
+writer_free(struct store *s)
+{
+	struct writer *w = s->writer;
+
+	MUST(!writer_busy(w) && w->rotate_count == 0);
+	if (!list_empty(&w->due_link)) {
+		list_remove(&w->due_link);
+		s->engine->due_count--;
+	}
+	if (w->at == WRITER_READY)
+		unclaim(w);
+	wal_writer_close(&w->entry);
+	if (w->has_next)
+		object_entry_abandon(s->dir, &w->next);
+	builder_free(&w->builders[0]);
+	builder_free(&w->builders[1]);
+	buf_free(&w->message);
+	arena_free(&w->layout_arena);
+	shm_store_unpin(s->ref);
+	s->writer = NULL;
+	free(w);
+}
+
+void
+writer_due(struct writer *w)
+{
+	if (!list_empty(&w->due_link))
+		return;
+	list_append(&w->store->engine->due, &w->due_link);
+	w->store->engine->due_count++;
+}
+
+void
+writer_answer(struct writer *w, struct list *appends, struct err e)
+{
+	struct store *s = w->store;
+	struct list done, *l;
+
+	/* A request may submit the next one from its done. */
+	list_init(&done);
+	list_splice(&done, appends);
+	while ((l = list_pop(&done)) != NULL) {
+		struct append *a = CONTAINER_OF(l, struct append, link);
+
+		if (a->own != NULL) {
+			builder_free(a->own);
+			free(a->own);
+			a->own = NULL;
+		}
+		a->done(a, e);
+		store_close(s);
+	}
+}
+
+/* Between two commits: a quiet store keeps no buffers, since there may be ten
+ * thousand of them. */
+static void
+give_back_buffers(struct writer *w)
+{
+	builder_clear(w->flight, 0);
+	if (w->pending->row_count == 0)
+		builder_clear(w->pending, 0);
+	buf_free(&w->message);
+}
+
+/* Closes the entry: its end is the last acknowledged one, for good. */
+void
+writer_close_entry(struct writer *w)
+{
+	if (w->closed || w->entry.end <= w->entry.head_bytes)
+		return;
+	shm_shard_close(w->state, (struct shm_point){ w->entry.position,
+	    w->entry.end });
+	w->closed = true;
+	wal_writer_close(&w->entry);
+	give_back_buffers(w);
+}
+
+static void
+answer_rotates(struct writer *w, struct err e)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->rotate_count; i++)
+		shm_mailbox_reply(&w->rotates[i], e, 0);
+	w->rotate_count = 0;
+}
+
+/* Nothing more comes of this claim. */
+void
+writer_lose_claim(struct writer *w)
+{
+	unclaim(w);
+	wal_writer_close(&w->entry);
+	if (w->has_next)
+		object_entry_abandon(w->store->dir, &w->next);
+	w->has_next = false;
+	w->at = WRITER_UNCLAIMED;
+}
+
+/* The entry may hold anything now: it is not written to again. Its last
+ * acknowledged end is what its successor records and what a seal goes by. */
+void
+writer_give_up_entry(struct writer *w)
+{
+	writer_close_entry(w);
+	w->closed = true;	/* also one without a commit */
+	wal_writer_close(&w->entry);
+}
+
+static void
+make_next_done(struct op *op, int32_t res)
+{
+	struct writer *w = CONTAINER_OF(op, struct writer, next_op);
+	struct store *s = w->store;
+
+	(void)res;
+	w->making_next = false;
+	if (err_is(w->next_err)) {
+		log_err(LOG_WARN, w->next_err, "next wal entry not prepared, "
+		    "the rotation makes a small one store=%s", s->name);
+	} else if (w->at == WRITER_UNCLAIMED) {
+		object_entry_abandon(s->dir, &w->next_made);
+	} else {
+		w->next = w->next_made;
+		w->has_next = true;
+	}
+	store_close(s);
+}
+
+static int32_t
+make_next(struct op *op)
+{
+	struct writer *w = CONTAINER_OF(op, struct writer, next_op);
+	char prefix[WAL_PATH_MAX];
+
+	wal_path(&w->shard, 1, prefix);
+	*strrchr(prefix, '/') = '\0';
+	w->next_err = object_entry_create(w->store->dir, prefix,
+	    w->next_bytes, &w->next_made);
+	return 0;
+}
+
+/* Ahead of need, and only where writes go on. */
+void
+writer_prepare_next(struct writer *w)
+{
+	if (w->has_next || w->making_next || w->closed ||
+	    (w->entry.size_bytes < BUSY_ENTRY_BYTES &&
+	    w->entry.end < w->entry.size_bytes / 2))
+		return;
+	w->next_bytes = MIN(MAX(w->entry.size_bytes * 2,
+	    (uint64_t)WAL_ENTRY_MIN), (uint64_t)WAL_ENTRY_MAX);
+	w->next_op.done = make_next_done;
+	store_hold(w->store);
+	w->making_next = pool_submit(w->store->engine->pool, &w->next_op,
+	    make_next);
+	if (!w->making_next)
+		store_close(w->store);
+}
+
+static void
+claim_done(struct op *op, int32_t res)
+{
+	struct writer *w = CONTAINER_OF(op, struct writer, op);
+	struct store *s = w->store;
+	struct shm_view_mark mark;
+	struct err e = w->job_err;
+
+	(void)res;
+	w->at = WRITER_UNCLAIMED;
+	if (!err_is(e)) {
+		const struct shard_manifest *m = &w->claim.manifest;
+
+		mark.shard = s->engine->ordinal;
+		mark.marks = shm_shard_marks(w->state);
+		mark.marks.version = m->version;
+		mark.marks.epoch = m->epoch;
+		mark.marks.replay_after = m->replay_after;
+		mark.marks.pending_generations = m->generation_count;
+		/* We hold a pin: the slot is there. */
+		e = shm_view_raise(s->ref, 0, &mark, 1, NULL);
+		MUST(!err_is(e));
+	}
+	shm_metric_add(METRIC_memwald_wal_claims_total, err_is(e) ?
+	    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);
+	if (err_is(e)) {
+		log_err(LOG_WARN, e, "shard not claimed, the next append "
+		    "tries again store=%s", s->name);
+		builder_clear(w->pending, WRITER_KEEP_BYTES);
+		answer_rotates(w, e);
+		writer_answer(w, &w->waiting, e);
+	} else {
+		w->entry = w->claim.entry;
+		w->epoch = w->claim.manifest.epoch;
+		w->closed = false;
+		w->at = WRITER_READY;
+		/* Our ordinal's, whatever the wall clock says by now. */
+		shm_sequence_raise(w->claim.sequence);
+		/* The new entry holds nothing yet: named as the last commit it
+		 * would be a tail that no seal ever takes up. */
+		shm_shard_claim(w->state, w->epoch, (struct shm_point){
+		    w->claim.tail.position, w->claim.tail.end });
+		shm_store_touch(s->ref);
+		writer_step(w);
+	}
+	store_close(s);
+}
+
+static int32_t
+run_claim(struct op *op)
+{
+	struct writer *w = CONTAINER_OF(op, struct writer, op);
+
+	w->job_err = claim_shard(w->store->dir, &w->shard,
+	    &w->store->shape->schema, &w->claim);
+	return 0;
+}
+
+void
+writer_claim(struct writer *w)
+{
+	w->at = WRITER_CLAIMING;
+	w->op.done = claim_done;
+	store_hold(w->store);
+	pool_submit_first(w->store->engine->pool, &w->op, run_claim);
+}
+
+/* Whether the shard has commits that no generation covers. */
+static bool
+has_tail(const struct writer *w)
+{
+	return shm_shard_commit(w->state).position >
+	    shm_shard_marks(w->state).replay_after;
+}
+
+/* What can be done now: rotations that were asked for before the next commit,
+ * since they close what was acknowledged. */
+void
+writer_step(struct writer *w)
+{
+	if (w->at == WRITER_READY && w->rotate_count > 0) {
+		writer_close_entry(w);
+		answer_rotates(w, OK);
+	}
+	if (w->at == WRITER_UNCLAIMED && w->rotate_count > 0) {
+		if (has_tail(w))
+			writer_claim(w);
+		else
+			answer_rotates(w, OK);
+	}
+	if (!list_empty(&w->waiting))
+		writer_due(w);
+}

@@ -1,0 +1,94 @@
+#ifndef MEMWALD_STORE_WRITER_H
+#define MEMWALD_STORE_WRITER_H
+
+/*
+ * writer - this process as the one writer of its shard of one store.
+ *
+ * A state machine of the loop: unclaimed, claiming (a job on the pool), ready,
+ * writing (in the ring or inline), rotating (a job). writer.c has its life,
+ * its claim and its entries; writer_commit.c what happens between a pending
+ * batch and its answers; append.c is what requests and the maintainer see.
+ *
+ * Lifetime:	the store's handle; made by the first append or rotation.
+ * Locking:	the loop's thread. A job owns the fields under "in flight".
+ * Errors:	append.h.
+ */
+
+#include "worker/store/append.h"
+#include "worker/store/claim.h"
+
+#define WRITER_KEEP_BYTES	(8u << 20)	/* of buffers between commits */
+#define WRITER_ROTATES_MAX	8u
+
+enum writer_state {
+	WRITER_UNCLAIMED,
+	WRITER_CLAIMING,	/* a job on the pool */
+	WRITER_READY,		/* nothing in flight */
+	WRITER_WRITING,		/* a write and sync, in the ring or inline */
+	WRITER_ROTATING		/* a job on the pool */
+};
+
+struct writer {
+	struct store *store;
+	struct shm_shard_state *state;
+	struct uuid shard;
+	enum writer_state at;
+	uint64_t epoch;
+	struct wal_writer entry;
+	bool closed;			/* never touch that entry again */
+	uint64_t next_bytes;		/* of the next entry, being made */
+	struct object_entry next;
+	bool has_next, making_next;
+
+	struct builder builders[2];
+	struct builder *pending, *flight;
+	struct list waiting, in_flight;	/* struct append */
+	struct buf message;
+	uint64_t sequence;
+	uint64_t began_ns;
+	uint64_t said_ns;		/* when a failure was last logged */
+	uint32_t failed_count;		/* since then */
+	struct wal_layout layout;
+	struct arena layout_arena;
+
+	struct list due_link;
+	uint32_t rotate_count;
+	struct shm_command rotates[WRITER_ROTATES_MAX];
+
+	/* The job or write in flight. */
+	struct op op;
+	struct err job_err;
+	struct claim claim;
+	struct wal_start start;
+	struct wal_writer started;
+	struct op next_op;
+	struct object_entry next_made;
+	struct err next_err;
+};
+
+struct err writer_new(struct store *) MUST_CHECK;
+void writer_free(struct store *);
+/* Something is in flight, or waits for it. */
+bool writer_busy(const struct writer *);
+
+/* Does what can be done now; after anything in flight has ended. */
+void writer_step(struct writer *);
+/* The loop starts its commit before it waits. */
+void writer_due(struct writer *);
+void writer_claim(struct writer *);
+/* All that is pending, up to one commit's size. alone: nothing else wants the
+ * loop, so the sync may run in it. */
+void writer_commit(struct writer *, bool alone);
+
+/* Answers all requests of a list. */
+void writer_answer(struct writer *, struct list *appends, struct err);
+/* The entry gets no more: its end is the last acknowledged one, for good. */
+void writer_close_entry(struct writer *);
+/* The entry may hold anything now. */
+void writer_give_up_entry(struct writer *);
+/* Fenced: nothing more comes of this claim. */
+void writer_lose_claim(struct writer *);
+/* Makes the next entry ahead of need. */
+void writer_prepare_next(struct writer *);
+
+#endif
