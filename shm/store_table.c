@@ -427,12 +427,12 @@ fill(struct shm_store_key key, uint32_t hash, const struct uuid *store)
 	return ref_of(index);
 }
 
-/* Of the slots with this name the one of that store, or NO_SLOT. Others are
- * of stores that were deleted: they go, or, while somebody needs them, they
- * only learn of it. With the mutex held. */
+/* Of the slots with this name the one of that store, or NO_SLOT. Others that are
+ * deleted, or known to be gone, go, or, while somebody needs them, they only
+ * learn of it; any other is a conflict. With the mutex held. */
 static uint32_t
 find_or_retire(struct shm_store_key key, uint32_t hash,
-    const struct uuid *store)
+    const struct uuid *store, struct uuid *gone, bool *conflict)
 {
 	uint32_t cell = hash & (sizes.cells - 1);
 
@@ -443,6 +443,11 @@ find_or_retire(struct shm_store_key key, uint32_t hash,
 		if (has_key(s, key, hash)) {
 			if (uuid_eq(&s->store, store))
 				return index;
+			if (!is_deleted(s) && !uuid_eq(&s->store, gone)) {
+				*gone = s->store;
+				*conflict = true;
+				return NO_SLOT;
+			}
 			/* The gap was closed: this cell is another's now. */
 			if (evict(index, false))
 				continue;
@@ -456,19 +461,22 @@ find_or_retire(struct shm_store_key key, uint32_t hash,
 
 struct err
 shm_store_insert(struct shm_store_key key, const struct uuid *store,
-    struct shm_ref *ref)
+    struct uuid *gone, struct shm_ref *ref)
 {
 	uint32_t hash = hash_of(key), index;
+	bool conflict = false;
 	struct err e = OK;
 
 	MUST(key.kind < STORE_KIND_COUNT);
 	MUST(key.name.len > 0 && key.name.len <= SHM_STORE_NAME_MAX);
 	shm_mutex_lock(&table->mutex);
-	index = find_or_retire(key, hash, store);
+	index = find_or_retire(key, hash, store, gone, &conflict);
 	if (index != NO_SLOT && is_deleted(shm_slot_at(index)))
 		e = FAIL(NOT_FOUND, "the store is being deleted");
 	else if (index != NO_SLOT)
 		*ref = ref_of(index);
+	else if (conflict)
+		e = FAIL(CONFLICT, "another store of this name is resident");
 	else if (table->free_slot == NO_SLOT && !evict_least(false))
 		e = FAIL(BUSY, "all slots for resident stores are in use");
 	else

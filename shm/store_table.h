@@ -151,12 +151,16 @@ struct shm_record {
 struct err shm_store_find(struct shm_store_key, struct shm_ref *) MUST_CHECK;
 
 /* Finds or fills a slot, evicting if need be; a new one is ABSENT. NOT_FOUND:
- * this very store is being deleted; nobody opens it any more. A slot of
- * this name with another store uuid is of a store that was deleted before this
- * one was created: it is evicted, or, while a slow reader or a dead handle
- * needs it, marked deleted and left beside the new one. */
+ * this very store is being deleted; nobody opens it any more.
+ *
+ * CONFLICT: another store of this name is resident, that in *gone. Either it
+ * was deleted before this one was created, or the caller is late and it is the
+ * newer. So he looks at the registry again, and if that does not name *gone
+ * (known to have been registered before the look) calls again: then its slot
+ * is evicted, or, while a slow reader or a dead handle needs it, marked deleted
+ * and left beside the new one. */
 struct err shm_store_insert(struct shm_store_key, const struct uuid *store,
-    struct shm_ref *) MUST_CHECK;
+    struct uuid *gone, struct shm_ref *) MUST_CHECK;
 
 /* Frees the slot, by hand: the store is gone. BUSY while somebody needs it
  * (dirty does not count). */

@@ -1,4 +1,5 @@
 #include "store_dir.h"
+#include "shm_insert.h"
 
 #include "common/clock.h"
 
@@ -318,7 +319,7 @@ another_stores_directory_is_refused(void **state)
 	struct shm_ref impostor;
 
 	(void)state;
-	see_ok(shm_store_insert(key, &other, &impostor));
+	see_ok(insert_store(key, &other, &impostor));
 	see_error(reload_slot(dir, kind, impostor), NOT_FOUND);
 	see_ok(shm_store_evict(impostor));
 }

@@ -1,4 +1,5 @@
 #include "shm_test.h"
+#include "shm_insert.h"
 
 #include <pthread.h>
 
@@ -285,7 +286,7 @@ tables_are_looked_at(void **state)
 
 	(void)state;
 	assert_line("rollout_stores_resident 0");
-	assert_false(err_is(shm_store_insert(key, &u, &ref)));
+	assert_false(err_is(insert_store(key, &u, &ref)));
 	assert_false(err_is(shm_view_raise(ref, 1, &m, 1, NULL)));
 	shm_shard_raise(shm_store_shard(ref, 1), (struct shm_point){ 2, 8 });
 	shm_store_touch(ref);

@@ -1,4 +1,5 @@
 #include "shm_test.h"
+#include "shm_insert.h"
 
 #include "common/fault.h"
 #include "shm/mailbox.h"
@@ -35,7 +36,7 @@ fresh(void **state)
 
 	(void)state;
 	reset_shared();
-	return err_is(shm_store_insert(key, &u, &ref)) ||
+	return err_is(insert_store(key, &u, &ref)) ||
 	    err_is(load(ref, 1)) ? -1 : 0;
 }
 
@@ -55,7 +56,7 @@ hold_everything(void *arg)
 
 	(void)arg;
 	shm_readers_init(&readers);
-	MUST(!err_is(shm_store_insert(key, &u, &loading)));
+	MUST(!err_is(insert_store(key, &u, &loading)));
 	MUST(shm_store_load_begin(loading));
 	MUST(!err_is(shm_store_pin(ref)));
 	MUST(!err_is(shm_store_pin(ref)));

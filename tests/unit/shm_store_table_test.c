@@ -1,4 +1,5 @@
 #include "shm_test.h"
+#include "shm_insert.h"
 
 #include "common/fault.h"
 #include "shm/store_table.h"
@@ -20,7 +21,7 @@ insert(const char *name, struct shm_ref *ref)
 {
 	struct uuid u = store_uuid(name);
 
-	return shm_store_insert(key(name), &u, ref);
+	return insert_store(key(name), &u, ref);
 }
 
 static struct shm_ref
@@ -53,7 +54,7 @@ find_what_was_inserted(void **state)
 	assert_err(shm_store_find(key("a"), &a), ERR_NOT_FOUND);
 	a = must_insert("a");
 	assert_err(shm_store_find(generic, &b), ERR_NOT_FOUND);
-	assert_err(shm_store_insert(generic, &u, &b), ERR_OK);
+	assert_err(insert_store(generic, &u, &b), ERR_OK);
 	assert_false(shm_ref_eq(a, b));
 	assert_err(shm_store_find(key("a"), &again), ERR_OK);
 	assert_true(shm_ref_eq(a, again));
@@ -214,12 +215,41 @@ new_store_of_a_name_replaces_the_old(void **state)
 
 	(void)state;
 	shm_store_touch(old);		/* a deleted tail keeps nobody */
-	assert_err(shm_store_insert(key("name"), &other, &now), ERR_OK);
+	assert_err(insert_store(key("name"), &other, &now), ERR_OK);
 	assert_null(shm_store_slot(old));
 	assert_int_equal(shm_store_flags(now), 0);
 	assert_false(shm_store_untouch(now));
 	assert_err(shm_store_find(key("name"), &found), ERR_OK);
 	assert_true(shm_ref_eq(found, now));
+	assert_err(shm_store_evict(now), ERR_OK);
+}
+
+/* Who is late with what he read of the registry takes nothing from the newer
+ * store of that name, in use or not. */
+static void
+late_opener_takes_nothing(void **state)
+{
+	struct uuid newer = store_uuid("newer"), older = store_uuid("older");
+	struct uuid gone = { 0 };
+	struct shm_ref now, late;
+
+	(void)state;
+	assert_err(insert_store(key("name"), &newer, &now), ERR_OK);
+	assert_err(shm_store_insert(key("name"), &older, &gone, &late),
+	    ERR_CONFLICT);
+	assert_true(uuid_eq(&gone, &newer));
+	assert_non_null(shm_store_slot(now));
+	assert_err(shm_store_pin(now), ERR_OK);
+	gone = (struct uuid){ 0 };
+	assert_err(shm_store_insert(key("name"), &older, &gone, &late),
+	    ERR_CONFLICT);
+	assert_int_equal(shm_store_flags(now), 0);
+
+	/* Nor is a store opened whose deletion has begun. */
+	assert_err(shm_store_delete(now), ERR_OK);
+	assert_err(shm_store_insert(key("name"), &newer, &gone, &late),
+	    ERR_NOT_FOUND);
+	shm_store_unpin(now);
 	assert_err(shm_store_evict(now), ERR_OK);
 }
 
@@ -233,27 +263,27 @@ old_store_in_use_stays_beside_the_new(void **state)
 
 	(void)state;
 	assert_err(shm_store_pin(old), ERR_OK);
-	assert_err(shm_store_insert(key("name"), &other, &now), ERR_OK);
+	assert_err(insert_store(key("name"), &other, &now), ERR_OK);
 	assert_false(shm_ref_eq(old, now));
 	assert_non_null(shm_store_slot(old));
 	assert_int_equal(shm_store_flags(old), SHM_FLAG_DELETED);
 	assert_int_equal(shm_store_flags(now), 0);
 	assert_err(shm_store_find(key("name"), &again), ERR_OK);
 	assert_true(shm_ref_eq(again, now));
-	assert_err(shm_store_insert(key("name"), &other, &again), ERR_OK);
+	assert_err(insert_store(key("name"), &other, &again), ERR_OK);
 	assert_true(shm_ref_eq(again, now));
 	assert_true(shm_store_table_sound());
 
 	/* Two of the old in use, and each goes when it may. */
 	assert_err(shm_store_pin(now), ERR_OK);
-	assert_err(shm_store_insert(key("name"), &next, &third), ERR_OK);
+	assert_err(insert_store(key("name"), &next, &third), ERR_OK);
 	assert_err(shm_store_evict(old), ERR_BUSY);
 	shm_store_unpin(old);
 	assert_err(shm_store_evict(old), ERR_OK);
 	assert_err(shm_store_find(key("name"), &again), ERR_OK);
 	assert_true(shm_ref_eq(again, third));
 	shm_store_unpin(now);
-	assert_err(shm_store_insert(key("name"), &next, &again), ERR_OK);
+	assert_err(insert_store(key("name"), &next, &again), ERR_OK);
 	assert_true(shm_ref_eq(again, third));
 	assert_null(shm_store_slot(now));
 	assert_true(shm_store_table_sound());
@@ -518,6 +548,7 @@ main(void)
 		cmocka_unit_test(full_table_evicts_the_least_used),
 		cmocka_unit_test(needed_slots_stay),
 		cmocka_unit_test(new_store_of_a_name_replaces_the_old),
+		cmocka_unit_test(late_opener_takes_nothing),
 		cmocka_unit_test(old_store_in_use_stays_beside_the_new),
 		cmocka_unit_test(records_come_and_go),
 		cmocka_unit_test(dirty_mark_and_iteration),

@@ -1,4 +1,5 @@
 #include "shm_test.h"
+#include "shm_insert.h"
 
 #include <pthread.h>
 
@@ -42,7 +43,7 @@ fresh(void **state)
 	(void)state;
 	reset_shared();
 	shm_readers_init(&readers);
-	if (err_is(shm_store_insert(key, &u, &ref)) ||
+	if (err_is(insert_store(key, &u, &ref)) ||
 	    err_is(shm_view_load_begin(ref, &serial)) ||
 	    err_is(shm_view_load_end(ref, serial, 1, NULL, 0)))
 		return -1;
@@ -67,7 +68,7 @@ absent_is_not_read(void **state)
 	uint64_t serial;
 
 	(void)state;
-	assert_err(shm_store_insert(key, &u, &absent), ERR_OK);
+	assert_err(insert_store(key, &u, &absent), ERR_OK);
 	assert_err(shm_view_take(absent, &readers, &v), ERR_UNAVAILABLE);
 	assert_true(shm_store_load_begin(absent));
 	assert_false(shm_store_load_begin(absent));

@@ -416,12 +416,19 @@ reload_open(struct object_dir *root, const struct kind *kind,
 	    slice_of(name) };
 	char directory[REGISTRY_DIRECTORY_MAX];
 	struct registry_entry entry, now;
+	struct uuid gone = { 0 };
 	struct object_dir *dir;
 	struct err e;
+	int tries = 0;
 
-	e = registry_get(root, kind, name, &entry);
-	if (!err_is(e))
-		e = shm_store_insert(key, &entry.store, ref);
+	/* Another store was resident before this look at the registry: if that
+	 * does not name it, it is gone. Without the second look it could be the
+	 * newer one, and we be late. */
+	do {
+		e = registry_get(root, kind, name, &entry);
+		if (!err_is(e))
+			e = shm_store_insert(key, &entry.store, &gone, ref);
+	} while (e.kind == ERR_CONFLICT && ++tries < RELOAD_TRIES);
 	if (err_is(e))
 		return e;
 	registry_directory(kind, name, directory);
