@@ -56,12 +56,13 @@ count_event(void *arg, enum http_event event)
 	}
 }
 
+static struct http_server *http;
+
 static void
 start_http(void)
 {
 	static char name[16];
 	const struct config *c = start->config;
-	struct http_server *http;
 	struct http_settings s;
 	struct err e;
 
@@ -116,6 +117,17 @@ mail(const struct shm_command *m)
 	}
 }
 
+/* Each turn: two stores on our own page. */
+static void
+before_wait(void *arg)
+{
+	engine_worker_before_wait(arg);
+	shm_metric_set(METRIC_memwald_requests_in_flight, 0,
+	    http_requests_active(http));
+	shm_metric_set(METRIC_memwald_recv_buffers_free, 0,
+	    loop_bufs_free(process_loop()));
+}
+
 static void
 drain(bool orphaned)
 {
@@ -160,7 +172,7 @@ worker_main(const struct child_start *s)
 	if (err_is(e))
 		process_fail(e, "no stores");
 	start_http();
-	loop_set_before_wait(process_loop(), engine_worker_before_wait, NULL);
+	loop_set_before_wait(process_loop(), before_wait, NULL);
 	door_open(socket_of(s->slot));
 	process_run();
 }

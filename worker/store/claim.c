@@ -2,6 +2,7 @@
 
 #include "common/fault.h"
 #include "common/log.h"
+#include "shm/metric.h"
 #include "worker/store/claim.h"
 
 #define CLAIM_BYTES_MAX	(64u << 20)
@@ -44,11 +45,14 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 		e = wal_find_end(dir, shard, s, &found);
 		if (err_is(e))
 			return e;
-		if (found.torn)
+		if (found.torn) {
+			shm_metric_add(METRIC_memwald_wal_torn_batches_total,
+			    0, 1);
 			log_warn("stepped over a torn commit, which was never "
 			    "acknowledged position=%llu end=%llu",
 			    (unsigned long long)s->position,
 			    (unsigned long long)found.end);
+		}
 		if (closes->position == 0)
 			*closes = (struct wal_end){ s->position, found.end };
 		if (c->tail.position == 0)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "shm/metric.h"
 #include "worker/store/snapshot.h"
 
 /* Manifests of all shards of one view, and the arrays that name sources. */
@@ -285,6 +286,8 @@ snapshot_take(struct object_dir *dir, const struct store_shape *shape,
 	    i < s->view.shard_count; i++)
 		e = open_shard(dir, shape, previous, s, &s->view.shards[i]);
 out:
+	if (e.kind == ERR_CORRUPT)
+		shm_metric_add(METRIC_memwald_corrupt_sources_total, 0, 1);
 	if (err_is(e)) {
 		log_err(LOG_DEBUG, e, "view not opened");
 		e.what = "open a view";	/* its text is in our arena */
