@@ -8,15 +8,13 @@
 #include "common/timer.h"
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
+#include "worker/maintain/rate.h"
 #include "worker/maintain/schedule.h"
 #include "worker/maintain/tick.h"
 #include "worker/maintain/walk.h"
 #include "worker/store/remove.h"
 
 #define SPAN_MIN_NS	(30 * NS_PER_SEC)
-#define IDLE_TIMES	8u	/* the rate while no worker commits */
-#define PACE_AVERAGE_SECS 16u
-#define PACE_TIMES_MAX	1024u
 #define ASKERS_MAX	4096u	/* of one store and run; more: BUSY */
 
 struct askers {			/* commands that wait for a run's outcome */
@@ -57,10 +55,6 @@ static struct {
 	uint64_t seal_until_ns;		/* while draining */
 	struct op trash_op;
 	bool trash_runs;
-	struct timer pace_timer;
-	uint64_t commits, commit_bytes;	/* when the pace was set last */
-	uint64_t bytes_per_sec;		/* committed, smoothed */
-	uint32_t backlog;		/* the largest that the last ticks saw */
 } sched;
 
 static void run_queues(void);
@@ -197,7 +191,7 @@ job_done(struct op *op, int32_t res)
 	sched.lanes[j->lane].running--;
 	j->running = false;
 	answer_askers(j);
-	sched.backlog = MAX(sched.backlog, j->result.pending);
+	rate_backlog(j->result.pending);
 	/* At once, not at the next tick, unless the fold just failed. */
 	if (j->result.over_threshold && !err_is(j->result.fold_err))
 		rest |= WANT_FOLD;
@@ -412,40 +406,6 @@ tick(struct timer *t)
 		timer_set(loop_timers(sched.loop), t, next);
 }
 
-/* How often the rate must be had so that each row can be written twice: a seal
- * that is slower than the appends meets more of them every time. A burst is
- * sealed at leisure, so the average is over some time. */
-static uint32_t
-times_to_keep_up(void)
-{
-	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
-	uint64_t rate = sched.config->maintain_write_rate;
-
-	sched.bytes_per_sec += (bytes - MIN(bytes, sched.commit_bytes)) /
-	    PACE_AVERAGE_SECS - sched.bytes_per_sec / PACE_AVERAGE_SECS;
-	sched.commit_bytes = bytes;
-	return rate == 0 ? 0 : (uint32_t)MIN(2 * sched.bytes_per_sec / rate,
-	    (uint64_t)PACE_TIMES_MAX);
-}
-
-/* Faster while nobody commits, and as the backlog grows: each row is written
- * twice, so folds must not fall behind for good (design 2). */
-static void
-set_pace(struct timer *t)
-{
-	uint64_t commits = shm_metric_sum(METRIC_memwald_wal_commits_total, 0);
-	uint32_t times = 1 + sched.backlog / 64 + times_to_keep_up();
-
-	if (commits == sched.commits)
-		times = MAX(times, IDLE_TIMES);
-	sched.commits = commits;
-	sched.backlog = 0;
-	object_pace_set_times(&sched.env.pace, times);
-	if (!sched.draining)
-		timer_set(loop_timers(sched.loop), t,
-		    clock_mono_ns() + NS_PER_SEC);
-}
-
 static void
 start_ticker(void)
 {
@@ -493,10 +453,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	list_init(&sched.jobs);
 	list_init(&sched.lanes[LANE_SEAL].queue);
 	list_init(&sched.lanes[LANE_FOLD].queue);
-	sched.commit_bytes =
-	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
-	timer_init(&sched.pace_timer, set_pace);
-	set_pace(&sched.pace_timer);
+	rate_start(config, loop, &sched.env.pace);
 	start_ticker();
 	delete_marked();
 	walk_start(pool, root, found);
@@ -524,7 +481,7 @@ schedule_drain(bool seal)
 {
 	struct list *l;
 
-	timer_cancel(loop_timers(sched.loop), &sched.pace_timer);
+	rate_stop();
 	timer_cancel(loop_timers(sched.loop), &sched.ticker);
 	walk_stop();
 	/* Who still waits is told; the tails stay in the WAL. */
@@ -552,5 +509,6 @@ schedule_idle(void)
 	return sched.lanes[LANE_SEAL].running == 0 &&
 	    sched.lanes[LANE_FOLD].running == 0 &&
 	    list_empty(&sched.lanes[LANE_SEAL].queue) &&
-	    list_empty(&sched.lanes[LANE_FOLD].queue) && !sched.trash_runs && walk_idle();
+	    list_empty(&sched.lanes[LANE_FOLD].queue) &&
+	    !sched.trash_runs && walk_idle();
 }

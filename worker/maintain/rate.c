@@ -1,0 +1,76 @@
+#include "common/base.h"
+
+#include "common/clock.h"
+#include "common/timer.h"
+#include "shm/metric.h"
+#include "worker/maintain/rate.h"
+
+#define IDLE_TIMES	8u	/* the rate while no worker commits */
+#define AVERAGE_SECS	16u
+#define TIMES_MAX	1024u
+/* So many generations are no backlog yet. */
+#define BACKLOG_STEP	64u
+
+static struct {
+	const struct config *config;
+	struct loop *loop;
+	struct object_pace *pace;
+	struct timer timer;
+	uint64_t commits, commit_bytes;	/* at the last look */
+	uint64_t bytes_per_sec;		/* of commits, smoothed */
+	uint32_t backlog;		/* the largest since then */
+} rate;
+
+/* How often the rate must be had so that each row can be written twice. A
+ * burst is sealed at leisure, so the average is over some time. */
+static uint32_t
+times_to_keep_up(void)
+{
+	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
+	uint64_t base = rate.config->maintain_write_rate;
+
+	rate.bytes_per_sec += (bytes - MIN(bytes, rate.commit_bytes)) /
+	    AVERAGE_SECS - rate.bytes_per_sec / AVERAGE_SECS;
+	rate.commit_bytes = bytes;
+	return base == 0 ? 0 : (uint32_t)MIN(2 * rate.bytes_per_sec / base,
+	    (uint64_t)TIMES_MAX);
+}
+
+static void
+look(struct timer *t)
+{
+	uint64_t commits = shm_metric_sum(METRIC_memwald_wal_commits_total, 0);
+	uint32_t times = 1 + rate.backlog / BACKLOG_STEP + times_to_keep_up();
+
+	if (commits == rate.commits)
+		times = MAX(times, IDLE_TIMES);
+	rate.commits = commits;
+	rate.backlog = 0;
+	object_pace_set_times(rate.pace, times);
+	timer_set(loop_timers(rate.loop), t, clock_mono_ns() + NS_PER_SEC);
+}
+
+void
+rate_start(const struct config *config, struct loop *loop,
+    struct object_pace *pace)
+{
+	rate.config = config;
+	rate.loop = loop;
+	rate.pace = pace;
+	rate.commit_bytes =
+	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
+	timer_init(&rate.timer, look);
+	look(&rate.timer);
+}
+
+void
+rate_stop(void)
+{
+	timer_cancel(loop_timers(rate.loop), &rate.timer);
+}
+
+void
+rate_backlog(uint32_t generations)
+{
+	rate.backlog = MAX(rate.backlog, generations);
+}

@@ -1,0 +1,25 @@
+#ifndef MEMWALD_MAINTAIN_RATE_H
+#define MEMWALD_MAINTAIN_RATE_H
+
+/*
+ * rate - how much faster than --maintain-write-rate the maintainer may write.
+ *
+ * Looked at each second: faster while nobody commits, since then nobody waits
+ * for the disk; as fast as rows come, since each is written twice and a seal
+ * that is slower than the appends meets more of them every time; and faster as
+ * the backlog grows, so that folds do not fall behind for good (design 2).
+ *
+ * Lifetime:	one a maintainer; the pace must outlive it.
+ * Locking:	the loop's thread.
+ */
+
+#include "common/config.h"
+#include "common/loop.h"
+#include "worker/object/pace.h"
+
+void rate_start(const struct config *, struct loop *, struct object_pace *);
+void rate_stop(void);
+/* Pending generations that a tick left behind. */
+void rate_backlog(uint32_t generations);
+
+#endif
