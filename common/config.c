@@ -468,6 +468,7 @@ config_man(struct buf *b)
 	}
 	ok = ok && buf_printf(b, ".SH EXIT STATUS\n0 after an orderly stop, 1 "
 	    "when it cannot run (options, port, lock, memory).\n"
-	    ".SH SEE ALSO\n.BR memwaldctl (8)\n");
+	    ".SH SIGNALS\nSIGTERM and SIGINT: answer what is in flight, seal "
+	    "what is not, stop. A second one changes nothing.\n");
 	return ok ? OK : FAIL(NO_MEMORY, "manual page");
 }

@@ -215,7 +215,8 @@ bury(struct child *c, int status, uint64_t now_ns)
 
 	shm_process_get(c->slot)->state = SHM_PROCESS_DEAD;
 	shm_reap(c->slot, &reaped);
-	shm_reap_log(c->slot, &reaped);
+	if (!orderly)	/* else it was done with all of it */
+		shm_reap_log(c->slot, &reaped);
 	shm_process_clear(c->slot);
 	c->pid = 0;
 	c->empty_ns = now_ns;

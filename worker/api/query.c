@@ -106,6 +106,26 @@ query_uint64(struct slice query, const char *name, struct arena *arena,
 	return OK;
 }
 
+struct err
+query_served(struct slice query, struct arena *arena)
+{
+	static const char *const unserved[] = { "filters", "filter", "order",
+	    "columns", "after", "version", "consistency", "unknown",
+	    "nonfinite", "surrogates", "check", "on_conflict" };
+	struct slice value;
+	bool found = false;
+	struct err e = OK;
+	size_t i;
+
+	for (i = 0; !err_is(e) && i < ARRAY_LEN(unserved); i++) {
+		e = query_text(query, unserved[i], arena, &value, &found);
+		if (!err_is(e) && found)
+			e = FAIL(UNSUPPORTED, arena_printf(arena,
+			    "query parameter '%s' is not served", unserved[i]));
+	}
+	return e;
+}
+
 bool
 query_flush(struct slice query)
 {

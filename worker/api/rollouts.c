@@ -243,11 +243,13 @@ store_is_open(struct api_request *q)
 static void
 append_begin(struct http_request *r)
 {
+	struct err e = query_served(r->head.query, &r->arena);
 	struct append_request *a;
 
-	if (media_of(r->head.content_type) != MEDIA_JSON) {
-		http_reply_err(r, FAIL(BAD_INPUT,
-		    "Content-Type must be application/json"));
+	if (!err_is(e) && media_of(r->head.content_type) != MEDIA_JSON)
+		e = FAIL(BAD_INPUT, "Content-Type must be application/json");
+	if (err_is(e)) {
+		http_reply_err(r, e);
 		return;
 	}
 	a = api_state(r, sizeof(*a));

@@ -70,12 +70,24 @@ get_then(struct api_request *q)
 }
 
 static void
-get_begin(struct http_request *r)
+begin_get(struct http_request *r, void (*then)(struct api_request *))
 {
 	struct get_request *g = api_state(r, sizeof(*g));
+	struct err e;
 
-	if (g != NULL)
-		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), get_then);
+	if (g == NULL)
+		return;
+	e = query_served(r->head.query, &r->arena);
+	if (err_is(e))
+		http_reply_err(r, e);
+	else
+		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), then);
+}
+
+static void
+get_begin(struct http_request *r)
+{
+	begin_get(r, get_then);
 }
 
 static void
@@ -119,10 +131,7 @@ blob_then(struct api_request *q)
 static void
 blob_begin(struct http_request *r)
 {
-	struct get_request *g = api_state(r, sizeof(*g));
-
-	if (g != NULL)
-		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), blob_then);
+	begin_get(r, blob_then);
 }
 
 const struct http_handler api_rollout_blob = {
@@ -236,8 +245,6 @@ static void
 list_begin(struct http_request *r)
 {
 	struct list_request *l = api_state(r, sizeof(*l));
-	struct slice filters;
-	bool filtered = false;
 	struct err e;
 
 	if (l == NULL)
@@ -249,10 +256,7 @@ list_begin(struct http_request *r)
 		e = query_uint64(r->head.query, "offset", &r->arena,
 		    &l->offset);
 	if (!err_is(e))
-		e = query_text(r->head.query, "filters", &r->arena, &filters,
-		    &filtered);
-	if (!err_is(e) && filtered)
-		e = FAIL(UNSUPPORTED, "filters are not served");
+		e = query_served(r->head.query, &r->arena);
 	if (err_is(e)) {
 		http_reply_err(r, e);
 		return;

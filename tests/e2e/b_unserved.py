@@ -1,0 +1,34 @@
+"""What the contract has and this version does not serve is refused by name:
+who asks for some rows must not get all of them."""
+
+import unittest
+
+from harness import Server
+from rows import row
+
+
+class Unserved(unittest.TestCase):
+    def test_refused_by_name(self):
+        with Server(workers=1) as s, s.client() as c:
+            c.create("st")
+            c.append("st", [row("a")]).must(201)
+            records = "/api/v1/rollouts/st/records"
+            for path, name in (("?filters={}", "filters"),
+                               ("?limit=1&filter=x", "filter"),
+                               ("?order=newest", "order"),
+                               ("?version=2", "version"),
+                               ("/a?columns=id", "columns"),
+                               ("/a/blob?version=1", "version")):
+                reply = c.get(records + path)
+                self.assertEqual(reply.status, 501, path)
+                self.assertIn("'%s'" % name, reply.json()["error"]["message"])
+            reply = c.post(records + "?on_conflict=error",
+                           {"records": [row("a", content="other")]})
+            self.assertEqual(reply.status, 501)
+            self.assertNotIn("content", c.record("st", "a"))
+            self.assertEqual(len(c.get(records + "?x=1").must(200)
+                                 .json()["records"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
