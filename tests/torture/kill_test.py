@@ -22,6 +22,7 @@ from harness import LONG, SLOW, Server, alive, wait_for
 ROUNDS = 4 if LONG else 2
 SECONDS = 60 if LONG else 5
 APPENDERS, READERS = 6, 2
+PAGE = 500
 STUCK_SECONDS = 2.0 * SLOW
 FOLD_SECONDS = 10.0 * SLOW
 BEAT_SECONDS = 5.0			# master/child.c: older is dead
@@ -70,8 +71,10 @@ class Load:
         n = 0
         while not self.stopping.is_set():
             ids = ["%s-%d.%d" % (name, n, k) for k in range(1 + n % 3)]
-            if not self.timed("flush" if n % 40 == 39 else "append", lambda ids=ids: self.book.append(
-                    c, ids, flush=n % 40 == 39)):
+            flush = n % 40 == 39
+            if not self.timed("flush" if flush else "append",
+                              lambda ids=ids, flush=flush: self.book.append(
+                                  c, ids, flush=flush)):
                 self.lost += 1
                 self.stopping.wait(0.01)
                 c.close()		# another worker may be there
@@ -83,10 +86,14 @@ class Load:
             acked = self.book.acknowledged()
             try:
                 if pick.random() < 0.2:
+                    # A page: all rows would keep this one interpreter, and
+                    # with it every client, busy for seconds.
+                    first = pick.randrange(len(acked) + 1)
                     reply = self.timed("list", lambda: c.get(
-                        "/api/v1/rollouts/st/records"))
+                        "/api/v1/rollouts/st/records?limit=%d&offset=%d" % (
+                            PAGE, first)))
                     if reply.status == 200:
-                        self.book.check_list(reply.json()["records"], acked)
+                        self.book.check_page(reply.json()["records"], acked)
                 elif acked:
                     key = pick.choice(list(acked))
                     reply = self.timed("get", lambda: c.get(

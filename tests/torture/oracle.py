@@ -82,6 +82,14 @@ class Book:
                 raise AssertionError("not whole: %s" % r)
         return ids
 
+    def check_page(self, got, acked):
+        """Rows in key order, and between its ends nothing is left out."""
+        ids = [r["id"] for r in got]
+        if ids != sorted(ids):
+            raise AssertionError("not in order: %s" % ids[:10])
+        self.check_list(got, {i for i in acked if ids and
+                              ids[0] <= i <= ids[-1]})
+
     def check(self, server):
         """Through every worker; all must agree. The ids, in order."""
         answers = []
