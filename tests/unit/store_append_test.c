@@ -222,7 +222,8 @@ see_get(const char *key, const char *want)
 		assert_true(turn(began));
 	see_ok(o.err);
 	arena_init(&arena, 1u << 20);
-	see_ok(read_get(store, slice_of(key), &arena, &batch, &at, &found));
+	see_ok(read_get(store, slice_of(key), READ_FOR_NOW, &arena, &batch,
+	    &at, &found));
 	assert_int_equal(found, want != NULL);
 	if (found) {
 		copy_text(text, array_slice(&batch.columns[ROLLOUT_content],

@@ -24,6 +24,7 @@ struct get_request {
 	struct batch batch;
 	uint64_t at;
 	bool found;
+	enum read_for purpose;
 	struct buf reply;
 };
 
@@ -33,7 +34,7 @@ read_guarded(void *ctx)
 	struct get_request *g = ctx;
 
 	return read_get(g->q.store, g->q.r->head.segments[API_SEGMENT_ID],
-	    &g->q.rows, &g->batch, &g->at, &g->found);
+	    g->purpose, &g->q.rows, &g->batch, &g->at, &g->found);
 }
 
 static struct err
@@ -114,6 +115,7 @@ blob_then(struct api_request *q)
 	const struct array *blob;
 	struct err e;
 
+	g->purpose = READ_TO_KEEP;	/* the reply is sent later */
 	e = object_map_guarded(read_guarded, g);
 	blob = g->found ? &g->batch.columns[q->store->shape->blob] : NULL;
 	if (!err_is(e) && (blob == NULL || array_is_null(blob, g->at)))

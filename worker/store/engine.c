@@ -5,6 +5,7 @@
 #include "worker/store/append.h"
 #include "worker/store/engine.h"
 #include "worker/store/store.h"
+#include "worker/store/tail_cache.h"
 
 #define LOOK_NS (50 * NS_PER_MS)	/* whether the other still lives */
 
@@ -12,6 +13,7 @@ struct err
 engine_init(struct engine *en, const struct config *config, struct loop *loop,
     struct pool *pool, uint32_t ordinal)
 {
+	struct err e;
 	uint32_t i;
 
 	*en = (struct engine){ .loop = loop, .pool = pool, .config = config,
@@ -20,7 +22,9 @@ engine_init(struct engine *en, const struct config *config, struct loop *loop,
 		list_init(&en->buckets[i]);
 	list_init(&en->due);
 	list_init(&en->calls);
-	return object_root_open(config->data_dir, &en->root);
+	e = tail_cache_new(&en->tails);
+	return err_is(e) ? e :
+	    object_root_open(config->data_dir, &en->root);
 }
 
 static void

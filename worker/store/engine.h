@@ -20,6 +20,8 @@
 
 #define ENGINE_BUCKETS	4096u
 
+struct tail_cache;
+
 struct engine {
 	struct object_dir *root;
 	struct loop *loop;
@@ -27,6 +29,7 @@ struct engine {
 	const struct config *config;
 	uint32_t ordinal;		/* of this worker */
 	struct list buckets[ENGINE_BUCKETS];	/* struct store */
+	struct tail_cache *tails;	/* of gets */
 	struct list due;		/* writers with something to commit */
 	uint32_t due_count;
 	struct list calls;		/* waiting for a reply */

@@ -5,6 +5,7 @@
 #include "common/arena.h"
 #include "worker/store/merge_sources.h"
 #include "worker/store/row.h"
+#include "worker/store/tail_cache.h"
 
 /*
  * A cursor stands on its next key. The heap orders cursors by key; all that
@@ -13,20 +14,12 @@
  */
 
 #define SCRATCH_MAX	(2048ull << 20)	/* two rows; a row may be 1 GiB */
-#define KEPT_BATCHES	64u		/* of tails, for merge_read */
-#define KEPT_BYTES	(32u << 20)
 
 struct cursor {
 	struct slice key;
 	const struct source *source;	/* or: */
 	const struct tail_run *tail;
 	uint64_t at, count;		/* position in the keys */
-};
-
-struct kept {			/* a batch of a tail, read */
-	const struct tail_batch *from;	/* NULL: free */
-	struct batch batch;
-	struct arena arena;
 };
 
 struct merge {
@@ -41,8 +34,7 @@ struct merge {
 	struct arena scratch;		/* sequences and comparisons */
 	struct arena row_arena;		/* what merge_read handed out */
 	struct batch row_batch;
-	struct kept kept[KEPT_BATCHES];
-	size_t kept_bytes;
+	struct tail_cache *tails;
 };
 
 struct err
@@ -51,7 +43,7 @@ merge_new(const struct store_shape *shape, uint32_t sources_max,
 {
 	struct merge *m = calloc(1, sizeof(*m));
 	uint32_t n = MAX(sources_max, 1u);
-	uint32_t i;
+	struct err e;
 
 	if (m == NULL)
 		return FAIL(NO_MEMORY, "merge sources");
@@ -62,25 +54,21 @@ merge_new(const struct store_shape *shape, uint32_t sources_max,
 	m->same = calloc(n, sizeof(*m->same));
 	arena_init(&m->scratch, SCRATCH_MAX);
 	arena_init(&m->row_arena, SCRATCH_MAX);
-	for (i = 0; i < KEPT_BATCHES; i++)
-		arena_init(&m->kept[i].arena, SCRATCH_MAX);
-	if (m->cursors == NULL || m->heap == NULL || m->same == NULL) {
+	e = m->cursors == NULL || m->heap == NULL || m->same == NULL ?
+	    FAIL(NO_MEMORY, "merge sources") : tail_cache_new(&m->tails);
+	if (err_is(e))
 		merge_free(m);
-		return FAIL(NO_MEMORY, "merge sources");
-	}
-	*out = m;
-	return OK;
+	else
+		*out = m;
+	return e;
 }
 
 void
 merge_free(struct merge *m)
 {
-	uint32_t i;
-
 	if (m == NULL)
 		return;
-	for (i = 0; i < KEPT_BATCHES; i++)
-		arena_free(&m->kept[i].arena);
+	tail_cache_free(m->tails);
 	arena_free(&m->scratch);
 	arena_free(&m->row_arena);
 	free(m->same);
@@ -324,59 +312,16 @@ merge_next(struct merge *m, struct merge_row *winner, bool *found)
 	return OK;
 }
 
-static struct kept *
-kept_slot(struct merge *m, const struct tail_batch *b)
-{
-	return &m->kept[((uintptr_t)b >> 5) % KEPT_BATCHES];
-}
-
-/* Gives back what is kept when it is too much; one large batch may be. */
-static void
-make_room(struct merge *m, const struct tail_batch *b)
-{
-	uint32_t i;
-
-	if (m->kept_bytes + b->bytes <= KEPT_BYTES)
-		return;
-	for (i = 0; i < KEPT_BATCHES; i++) {
-		arena_free(&m->kept[i].arena);
-		m->kept[i].from = NULL;
-	}
-	m->kept_bytes = 0;
-}
-
-static struct err
-read_tail_row(struct merge *m, const struct merge_row *r,
-    const struct batch **batch, uint64_t *at)
-{
-	struct kept *k = kept_slot(m, r->batch);
-	struct err e = OK;
-
-	if (k->from != r->batch) {
-		if (k->from != NULL)
-			m->kept_bytes -= k->from->bytes;
-		k->from = NULL;
-		arena_reset(&k->arena);
-		make_room(m, r->batch);
-		e = tail_read(r->batch, m->shape, &k->arena, &k->batch);
-		if (err_is(e))
-			return e;
-		k->from = r->batch;
-		m->kept_bytes += r->batch->bytes;
-	}
-	*batch = &k->batch;
-	*at = r->row;
-	return OK;
-}
-
 struct err
 merge_read(struct merge *m, const struct merge_row *r,
     const struct batch **batch, uint64_t *at)
 {
 	struct err e;
 
-	if (r->batch != NULL)
-		return read_tail_row(m, r, batch, at);
+	if (r->batch != NULL) {
+		*at = r->row;
+		return tail_cache_read(m->tails, r->batch, m->shape, batch);
+	}
 	arena_reset(&m->row_arena);
 	e = source_read(r->source, (struct span){ r->row, 1 }, &m->row_arena,
 	    &m->row_batch);

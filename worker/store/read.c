@@ -6,6 +6,10 @@
 #include "shm/metric.h"
 #include "worker/lance/bloom.h"
 #include "worker/store/read.h"
+#include "worker/store/tail_cache.h"
+
+#define KEEP_BATCH_MIN	(16u << 10)
+#define KEEP_BATCH_MAX	(8u << 20)
 
 /* Refuses reads that would open too much (contract 6.6), and warns early. */
 static struct err
@@ -109,9 +113,26 @@ probe(struct get *g, const struct store *s)
 	return e;
 }
 
+/* A large batch is likely to be asked for again, for its other rows. */
+static struct err
+read_tail_batch(struct store *s, const struct tail_batch *from,
+    enum read_for purpose, struct arena *arena, struct batch *batch)
+{
+	const struct batch *kept;
+	struct err e;
+
+	if (purpose == READ_TO_KEEP || from->bytes < KEEP_BATCH_MIN ||
+	    from->bytes > KEEP_BATCH_MAX)
+		return tail_read(from, s->shape, arena, batch);
+	e = tail_cache_read(s->engine->tails, from, s->shape, &kept);
+	if (!err_is(e))
+		*batch = *kept;
+	return e;
+}
+
 struct err
-read_get(struct store *s, struct slice key, struct arena *arena,
-    struct batch *batch, uint64_t *at, bool *found)
+read_get(struct store *s, struct slice key, enum read_for purpose,
+    struct arena *arena, struct batch *batch, uint64_t *at, bool *found)
 {
 	struct get g = { .store = s, .key = key, .arena = arena };
 	struct err e = check_pending(s);
@@ -123,7 +144,7 @@ read_get(struct store *s, struct slice key, struct arena *arena,
 		return e;
 	if (g.best.batch != NULL) {
 		*at = g.best.row;
-		return tail_read(g.best.batch, s->shape, arena, batch);
+		return read_tail_batch(s, g.best.batch, purpose, arena, batch);
 	}
 	*at = 0;
 	return source_read(g.best.source, (struct span){ g.best.row, 1 },

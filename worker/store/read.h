@@ -22,9 +22,14 @@
 
 void read_view(struct store *, struct store_wait *);
 
+enum read_for {
+	READ_FOR_NOW,		/* good until the next read of this process */
+	READ_TO_KEEP		/* good until the arena is reset */
+};
+
 /* After read_view, in the same turn: the row that counts. */
-struct err read_get(struct store *, struct slice key, struct arena *,
-    struct batch *, uint64_t *at, bool *found) MUST_CHECK;
+struct err read_get(struct store *, struct slice key, enum read_for,
+    struct arena *, struct batch *, uint64_t *at, bool *found) MUST_CHECK;
 
 /* A list: rows in key order from a view that stays as it was. */
 struct read_list;

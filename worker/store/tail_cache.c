@@ -1,0 +1,88 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "worker/store/tail_cache.h"
+#include "worker/store/tail_parts.h"
+
+#define SLOTS		64u
+#define BATCH_MAX	(2048ull << 20)	/* a row may be 1 GiB */
+
+struct kept {
+	const struct tail_batch *from;	/* NULL: free; else its entry is held */
+	struct batch batch;
+	struct arena arena;
+};
+
+struct tail_cache {
+	struct kept slots[SLOTS];
+	size_t bytes;
+};
+
+struct err
+tail_cache_new(struct tail_cache **out)
+{
+	struct tail_cache *c = calloc(1, sizeof(*c));
+	uint32_t i;
+
+	if (c == NULL)
+		return FAIL(NO_MEMORY, "keep batches of tails");
+	for (i = 0; i < SLOTS; i++)
+		arena_init(&c->slots[i].arena, BATCH_MAX);
+	*out = c;
+	return OK;
+}
+
+static void
+give_back(struct tail_cache *c, struct kept *k)
+{
+	arena_free(&k->arena);
+	if (k->from == NULL)
+		return;
+	c->bytes -= k->from->bytes;
+	tail_entry_drop(k->from->entry);
+	k->from = NULL;
+}
+
+static void
+give_back_all(struct tail_cache *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++)
+		give_back(c, &c->slots[i]);
+}
+
+void
+tail_cache_free(struct tail_cache *c)
+{
+	if (c == NULL)
+		return;
+	give_back_all(c);
+	free(c);
+}
+
+struct err
+tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
+    const struct store_shape *shape, const struct batch **batch)
+{
+	struct kept *k = &c->slots[((uintptr_t)b >> 5) % SLOTS];
+	struct err e;
+
+	if (k->from != b) {
+		give_back(c, k);
+		if (c->bytes + b->bytes > TAIL_CACHE_BYTES)
+			give_back_all(c);
+		e = tail_read(b, shape, &k->arena, &k->batch);
+		if (err_is(e)) {
+			arena_free(&k->arena);
+			return e;
+		}
+		atomic_fetch_add_explicit(&b->entry->refs, 1,
+		    memory_order_relaxed);
+		k->from = b;
+		c->bytes += b->bytes;
+	}
+	*batch = &k->batch;
+	return OK;
+}
