@@ -38,6 +38,7 @@ class Load:
         self.failures = []
         self.slowest = self.slowest_fold = 0.0
         self.requests = self.lost = self.folds = 0
+        self.under_way = {}		# thread: since when
         work = [(self.append, "%d-%d" % (round_, k))
                 for k in range(APPENDERS)]
         work += [(self.read, str(k)) for k in range(READERS)]
@@ -56,9 +57,11 @@ class Load:
 
     def timed(self, what, action):
         started = time.monotonic()
+        self.under_way[threading.get_ident()] = started
         try:
             return action()
         finally:
+            del self.under_way[threading.get_ident()]
             took = time.monotonic() - started
             if not self.stopping.is_set():
                 self.slowest = max(self.slowest, took)
@@ -115,6 +118,12 @@ class Load:
             if not self.stopping.is_set():
                 self.slowest_fold = max(self.slowest_fold,
                                         time.monotonic() - started)
+
+    def settle(self):
+        """Until nothing is under way that began before now."""
+        now = time.monotonic()
+        wait_for("requests to end", lambda: min(
+            list(self.under_way.values()), default=now) >= now)
 
     def stop(self):
         self.stopping.set()
@@ -216,6 +225,8 @@ class Kill(unittest.TestCase):
                     before = len(book.acked)
                     self.stop_one(s, load, role)
                     wait_for("appends", lambda b=before: len(book.acked) > b)
+                    # Else one request could wait for both of the stopped.
+                    load.settle()
             finally:
                 load.stop()
                 load.join()
