@@ -46,6 +46,7 @@ class Load:
         self.threads = [threading.Thread(target=self.guard, args=w)
                         for w in work]
         for t in self.threads:
+            t.daemon = True		# a failed test does not wait for them
             t.start()
 
     def guard(self, body, name):
