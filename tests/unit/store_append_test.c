@@ -6,6 +6,7 @@
 #include "worker/store/append.h"
 #include "worker/store/engine.h"
 #include "worker/store/read.h"
+#include "worker/store/tail_cache.h"
 
 /*
  * A worker's engine in this process: its loop is turned by hand until what a
@@ -88,6 +89,7 @@ engine_end(void)
 	pool_destroy(pool);
 	loop_turn(loop, 0);
 	loop_destroy(loop);
+	tail_cache_free(engine.tails);
 	object_dir_close(engine.root);
 }
 
