@@ -1,9 +1,13 @@
 #include "common/base.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/timer.h"
 #include "worker/door.h"
 
@@ -11,12 +15,14 @@
 #define DOOR_WATCH_NS	 (200 * NS_PER_MS)
 #define DOOR_LOOK_NS	 (1 * NS_PER_MS)
 #define DOOR_LOOKS_MAX	 200		/* queues that never empty: cut them */
+#define DOOR_SETTLE_NS	 (50 * NS_PER_MS) /* a handshake that had begun ends */
 #define DOOR_LINGER_NS	 (200 * NS_PER_MS)
 
 static struct loop *loop;
 static struct http_server *http;
 static int doors[DOORS_MAX];
 static uint32_t count, looks;
+static uint64_t barred_ns;
 static struct timer watch_timer, look_timer, linger_timer;
 static bool drained;
 
@@ -80,19 +86,43 @@ on_watch(struct timer *t)
 	timer_set(loop_timers(loop), t, loop_now_ns(loop) + DOOR_WATCH_NS);
 }
 
+/*
+ * From now on the kernel drops the first packet of a connection at this socket;
+ * its client repeats it after a second and is refused then. What has begun its
+ * handshake goes on. Without this a connection that comes between the last look
+ * at the queue and the end of listening is reset.
+ */
+static void
+bar(int fd)
+{
+	struct sock_filter drop_first[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),	/* flags, RFC 9293 3.1 */
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TH_SYN, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	struct sock_fprog program = { ARRAY_LEN(drop_first), drop_first };
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+	    sizeof(program)) != 0)
+		log_warn("no filter at a listening socket, a connection that "
+		    "comes while it closes may be reset os=\"%s\"", strerrordesc_np(errno));
+}
+
 static void
 on_look(struct timer *t)
 {
 	uint64_t now_ns = loop_now_ns(loop);
+	bool settled = now_ns - barred_ns >= DOOR_SETTLE_NS;
 	uint32_t i;
 
 	looks++;
 	for (i = count; i-- > 0; ) {
 		int fd = doors[i];
 
-		if (looks < DOOR_LOOKS_MAX && has_queue(fd))
+		if (looks < DOOR_LOOKS_MAX && (!settled || has_queue(fd)))
 			continue;
-		/* Nothing between the look and this. */
 		shutdown(fd, SHUT_RD);
 		door_shut(fd);
 	}
@@ -118,7 +148,12 @@ door_init(struct loop *l, struct http_server *h)
 void
 door_retire(void)
 {
+	uint32_t i;
+
 	http_announce(http);
+	for (i = 0; i < count; i++)
+		bar(doors[i]);
+	barred_ns = loop_now_ns(loop);
 	timer_set(loop_timers(loop), &look_timer, loop_now_ns(loop));
 }
 

@@ -11,9 +11,10 @@
  * wakes only one of them. So the worker looks every DOOR_WATCH_NS whether
  * somebody waits at its doors.
  *
- * To retire, it goes on accepting until a socket's queue is empty and in the
- * same instant ends the listening, for all processes that have the socket: who
- * comes later is refused and does not hang. Connections that are there get
+ * To retire, it bars new connections, goes on accepting until those that had
+ * begun are through and the queue is empty, then ends the listening, for all
+ * processes that have the socket: who comes later is refused and does not hang,
+ * and nobody is reset. Connections that are there get
  * DOOR_LINGER_NS for their next request, answered with "Connection: close",
  * then http_drain has its way.
  *
