@@ -14,14 +14,14 @@
 extern const struct http_handler api_health;
 extern const struct http_handler api_metrics;
 
-extern const struct http_handler api_rollout_create;
-extern const struct http_handler api_rollout_stores;
-extern const struct http_handler api_rollout_info;
-extern const struct http_handler api_rollout_delete;
+extern const struct http_handler api_store_create;
+extern const struct http_handler api_store_list;
+extern const struct http_handler api_store_info;
+extern const struct http_handler api_store_delete;
 extern const struct http_handler api_rollout_append;
-extern const struct http_handler api_rollout_list;
-extern const struct http_handler api_rollout_get;
-extern const struct http_handler api_rollout_blob;
+extern const struct http_handler api_row_list;
+extern const struct http_handler api_row_get;
+extern const struct http_handler api_row_blob;
 
 extern const struct http_handler api_internal_fold;
 extern const struct http_handler api_internal_executor;

@@ -64,6 +64,15 @@ viewed(struct store_wait *w, struct err e)
 		q->then(q);
 }
 
+const struct kind *
+api_kind(const struct http_request *r)
+{
+	const struct kind *kind = kind_find(r->head.segments[API_SEGMENT_KIND]);
+
+	MUST(kind != NULL);	/* routes are for kinds that there are */
+	return kind;
+}
+
 static void
 opened(struct store_wait *w, struct err e)
 {

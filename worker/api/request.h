@@ -32,7 +32,11 @@ struct api_request {
 void api_init(struct engine *);
 struct engine *api_engine(void);
 
+/* The kind whose collection the path names: "rollouts" in /api/v1/rollouts. */
+const struct kind *api_kind(const struct http_request *);
+
 /* Segment of the path that holds the store's name, and the next one. */
+#define API_SEGMENT_KIND 2u
 #define API_SEGMENT_NAME 3u
 #define API_SEGMENT_ID	5u
 

@@ -261,7 +261,7 @@ append_begin(struct http_request *r)
 	/* Held first: what must be looked up may take a job on the pool, and
 	 * nobody is to send a body for a store that is not there. */
 	http_hold(r);
-	api_open(&a->q, r, kind_get(STORE_ROLLOUT), store_is_open);
+	api_open(&a->q, r, api_kind(r), store_is_open);
 }
 
 static enum http_flow

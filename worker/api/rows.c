@@ -82,7 +82,7 @@ begin_get(struct http_request *r, void (*then)(struct api_request *))
 	if (err_is(e))
 		http_reply_err(r, e);
 	else
-		api_open_view(&g->q, r, kind_get(STORE_ROLLOUT), then);
+		api_open_view(&g->q, r, api_kind(r), then);
 }
 
 static void
@@ -101,7 +101,7 @@ get_finish(struct http_request *r)
 	api_finish(r);
 }
 
-const struct http_handler api_rollout_get = {
+const struct http_handler api_row_get = {
 	.begin = get_begin,
 	.finish = get_finish,
 };
@@ -136,7 +136,7 @@ blob_begin(struct http_request *r)
 	begin_get(r, blob_then);
 }
 
-const struct http_handler api_rollout_blob = {
+const struct http_handler api_row_blob = {
 	.begin = blob_begin,
 	.finish = get_finish,
 };
@@ -263,7 +263,7 @@ list_begin(struct http_request *r)
 		http_reply_err(r, e);
 		return;
 	}
-	api_open_view(&l->q, r, kind_get(STORE_ROLLOUT), list_then);
+	api_open_view(&l->q, r, api_kind(r), list_then);
 }
 
 static void
@@ -279,7 +279,7 @@ list_finish(struct http_request *r)
 	api_finish(r);
 }
 
-const struct http_handler api_rollout_list = {
+const struct http_handler api_row_list = {
 	.begin = list_begin,
 	.finish = list_finish,
 };

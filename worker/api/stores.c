@@ -95,7 +95,7 @@ begin(struct http_request *r)
 	if (s == NULL)
 		return NULL;
 	s->q.r = r;
-	s->q.kind = kind_get(STORE_ROLLOUT);
+	s->q.kind = api_kind(r);
 	buf_init(&s->reply, INFO_BYTES_MAX);
 	arena_init(&s->names_arena, NAMES_BYTES_MAX);
 	r->user = &s->q;
@@ -213,7 +213,7 @@ create_begin(struct http_request *r)
 		(void)begin(r);
 }
 
-const struct http_handler api_rollout_create = {
+const struct http_handler api_store_create = {
 	.begin = create_begin,
 	.body = create_body,
 	.finish = store_finish,
@@ -268,7 +268,7 @@ list_begin(struct http_request *r)
 		start_job(s, run_names, named);
 }
 
-const struct http_handler api_rollout_stores = {
+const struct http_handler api_store_list = {
 	.begin = list_begin,
 	.finish = store_finish,
 };
@@ -290,7 +290,7 @@ info_begin(struct http_request *r)
 		api_open(&s->q, r, s->q.kind, info_then);
 }
 
-const struct http_handler api_rollout_info = {
+const struct http_handler api_store_info = {
 	.begin = info_begin,
 	.finish = store_finish,
 };
@@ -396,7 +396,7 @@ delete_begin(struct http_request *r)
 	store_open(api_engine(), s->q.kind, s->name, &s->q.wait);
 }
 
-const struct http_handler api_rollout_delete = {
+const struct http_handler api_store_delete = {
 	.begin = delete_begin,
 	.finish = store_finish,
 };
