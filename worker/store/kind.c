@@ -150,8 +150,20 @@ const struct kind kind_rollout = {
 	.name = "rollout",
 	.title = "Rollout store",
 	.collection = "rollouts",
+	.rows = "records",
+	.row = "record",
+	.append_ids = true,
 	.suffix = ".rollout.lance",
 	.shape = &rollout_shape,
+};
+
+const struct kind kind_generic = {
+	.id = STORE_GENERIC,
+	.name = "generic",
+	.title = "Generic store",
+	.collection = "generic",
+	.rows = "rows",
+	.suffix = ".generic.lance",
 };
 
 static const struct kind *const kinds[] = {

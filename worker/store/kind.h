@@ -67,12 +67,29 @@ struct rule {
 	const struct rule *members;	/* list of structs: of its members */
 };
 
+enum shape_flag {		/* how rows of the shape are read and written */
+	SHAPE_STRICT_NAMES = 1,	/* a name that no column has is an error */
+	SHAPE_EMPTY_BODY = 2,	/* a request without rows is a good one */
+	SHAPE_TYPED_BODY = 4,	/* no list of rows, or none of objects: SHAPE */
+	SHAPE_RAW_TIMES = 8,	/* times out: whole us; in: these as well */
+	SHAPE_WIDE_FLOATS = 16,	/* float32 is widened before it is printed */
+	SHAPE_BYTE_ARRAYS = 32,	/* binary in: also an array of 0 to 255 */
+	SHAPE_READ_STRONG = 64,	/* reads ask for the tails of other instances
+				 * (contract 4.2) */
+};
+
 struct store_shape {
 	struct arrow_schema schema;
 	const struct rule *rules;	/* one a column */
+	uint32_t flags;			/* enum shape_flag, or-ed */
+	/* What its table bears besides the store's uuid. Not in schema.pairs:
+	 * a WAL entry that bore them would be refused (lance-format 7.3). */
+	uint32_t pair_count;
+	const struct arrow_pair *pairs;
+	struct slice spec;		/* generic: its schema as JSON */
 	/* Columns by index; -1: this shape has none. */
 	int16_t key;
-	int16_t blob;
+	int16_t blob;			/* of its own route; FORM_BLOB: all */
 	int16_t created_at;		/* ties of equal sequences (design 1) */
 	int16_t payload_size;
 	int16_t seq;			/* always the last */
@@ -83,11 +100,15 @@ struct kind {
 	const char *name;		/* "rollout": registry, labels, logs */
 	const char *title;		/* "Rollout store", in error texts */
 	const char *collection;		/* "rollouts": in URLs */
+	const char *rows;		/* "records": in bodies of appends, lists */
+	const char *row;		/* "record": around a get's; NULL: bare */
+	bool append_ids;		/* the answer to an append names ids */
 	const char *suffix;		/* ".rollout.lance" of its directory */
 	const struct store_shape *shape;	/* NULL: each store has its own */
 };
 
 extern const struct kind kind_rollout;
+extern const struct kind kind_generic;
 
 /* Of the rollout schema, in the order of contract 3.1.1. */
 #define ROLLOUT_COLUMNS(X) \
