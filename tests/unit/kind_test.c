@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include "worker/store/kind.h"
+#include "worker/store/kind_datagen.h"
 
 /* The table of contract 3.1.1, written down a second time. */
 static const char *const columns[][2] = {
@@ -30,19 +30,40 @@ static const char *const columns[][2] = {
 	{ "metadata", "large_string?" }, { "_seq", "int64?" },
 };
 
+/* And that of 3.2.1. */
+static const char *const datagen_columns[][2] = {
+	{ "event_id", "string" }, { "item_id", "string" },
+	{ "root_item_id", "string" }, { "parent_item_id", "string?" },
+	{ "item_seq", "int64" }, { "checkpoint_id", "string" },
+	{ "event_type", "string" }, { "step_name", "string?" },
+	{ "step_kind", "string?" }, { "step_index", "int64?" },
+	{ "enclosing_step", "string?" }, { "selector_step", "string?" },
+	{ "attempt", "int32" }, { "run_id", "string" },
+	{ "writer_epoch", "string" }, { "field_name", "string?" },
+	{ "field_type", "string?" }, { "codec_version", "int32?" },
+	{ "value_kind", "string?" }, { "value_i64", "int64?" },
+	{ "value_f64", "double?" }, { "value_bool", "bool?" },
+	{ "value_str", "large_string?" }, { "value_json", "large_string?" },
+	{ "value_blob", "large_binary?" }, { "payload_size", "int64?" },
+	{ "payload_checksum", "string?" },
+	{ "query_tags_json", "large_string?" }, { "status", "string?" },
+	{ "error_type", "string?" }, { "error_dump", "large_string?" },
+	{ "traceback", "large_string?" }, { "event_ts", "timestamp:us:UTC" },
+	{ "schema_version", "int32" }, { "_seq", "int64?" },
+};
+
 static void
-columns_are_those_of_the_contract(void **state)
+columns_are(const struct arrow_schema *s, const char *const (*want)[2],
+    size_t count)
 {
-	const struct arrow_schema *s = &kind_rollout.shape->schema;
 	char type[64];
 	uint32_t i;
 
-	(void)state;
-	assert_int_equal(s->field_count, ARRAY_LEN(columns));
+	assert_int_equal(s->field_count, count);
 	for (i = 0; i < s->field_count; i++) {
 		const struct arrow_field *f = &s->fields[i];
 
-		assert_true(slice_eq(f->name, slice_of(columns[i][0])));
+		assert_true(slice_eq(f->name, slice_of(want[i][0])));
 		strcpy(type, arrow_type_name((enum arrow_type)f->type));
 		strcat(type, f->nullable ? "?" : "");
 		if (f->child_count > 0) {
@@ -51,8 +72,17 @@ columns_are_those_of_the_contract(void **state)
 			strcat(type, arrow_type_name(
 			    (enum arrow_type)f->children[0].type));
 		}
-		assert_string_equal(type, columns[i][1]);
+		assert_string_equal(type, want[i][1]);
 	}
+}
+
+static void
+columns_are_those_of_the_contract(void **state)
+{
+	(void)state;
+	columns_are(&kind_rollout.shape->schema, columns, ARRAY_LEN(columns));
+	columns_are(&kind_datagen.shape->schema, datagen_columns,
+	    ARRAY_LEN(datagen_columns));
 }
 
 /* Depth first from 0. */
@@ -71,6 +101,7 @@ static void
 field_ids_run_depth_first(void **state)
 {
 	const struct arrow_schema *s = &kind_rollout.shape->schema;
+	const struct arrow_schema *d = &kind_datagen.shape->schema;
 	int32_t next = 0;
 	uint32_t i;
 
@@ -78,20 +109,23 @@ field_ids_run_depth_first(void **state)
 	for (i = 0; i < s->field_count; i++)
 		count_ids(&s->fields[i], &next);
 	assert_int_equal(next, 47);
+	for (i = 0, next = 0; i < d->field_count; i++)
+		count_ids(&d->fields[i], &next);
+	assert_int_equal(next, 35);
 }
 
 static void
-marked_columns(void **state)
+marks_are(const struct kind *kind, const char *key, const char *blob,
+    const char *created_at)
 {
-	const struct store_shape *p = kind_rollout.shape;
+	const struct store_shape *p = kind->shape;
 	const struct arrow_field *f = p->schema.fields;
 
-	(void)state;
-	assert_int_equal(p->key, arrow_schema_find(&p->schema, SLICE("id")));
+	assert_int_equal(p->key, arrow_schema_find(&p->schema, slice_of(key)));
 	assert_int_equal(p->blob,
-	    arrow_schema_find(&p->schema, SLICE("binary_payload")));
+	    arrow_schema_find(&p->schema, slice_of(blob)));
 	assert_int_equal(p->created_at,
-	    arrow_schema_find(&p->schema, SLICE("created_at")));
+	    arrow_schema_find(&p->schema, slice_of(created_at)));
 	assert_int_equal(p->payload_size,
 	    arrow_schema_find(&p->schema, SLICE("payload_size")));
 	assert_int_equal(p->seq, p->schema.field_count - 1);
@@ -108,14 +142,20 @@ marked_columns(void **state)
 	assert_true(slice_eq(f[p->key].pairs[1].value, SLICE("1")));
 }
 
+static void
+marked_columns(void **state)
+{
+	(void)state;
+	marks_are(&kind_rollout, "id", "binary_payload", "created_at");
+	marks_are(&kind_datagen, "event_id", "value_blob", "event_ts");
+}
+
 /* A column without a null must never be left empty by its rule. */
 static void
-rules_fit_their_columns(void **state)
+rules_fit(const struct store_shape *p)
 {
-	const struct store_shape *p = kind_rollout.shape;
 	uint32_t i;
 
-	(void)state;
 	for (i = 0; i < p->schema.field_count; i++) {
 		const struct arrow_field *f = &p->schema.fields[i];
 		const struct rule *r = &p->rules[i];
@@ -127,11 +167,54 @@ rules_fit_their_columns(void **state)
 			assert_int_equal(f->type,
 			    p->schema.fields[r->fill_column].type);
 		if (r->fill == FILL_NOW)
-			assert_int_equal(f->type, ARROW_TIMESTAMP);
+			assert_true(f->type == ARROW_TIMESTAMP ||
+			    f->type == ARROW_TIMESTAMP_UTC);
 		if (f->type == ARROW_LIST &&
 		    f->children[0].type == ARROW_STRUCT)
 			assert_non_null(r->members);
 	}
+}
+
+static void
+rules_fit_their_columns(void **state)
+{
+	(void)state;
+	rules_fit(kind_rollout.shape);
+	rules_fit(kind_datagen.shape);
+}
+
+/* Members of an object have names there, and none of their own. */
+static void
+members_are_columns(void **state)
+{
+	const struct store_shape *p = kind_datagen.shape;
+	uint32_t i, members = 0;
+
+	(void)state;
+	for (i = 0; i < p->object->member_count; i++)
+		assert_int_equal(p->rules[p->object->members[i].column]
+		    .presence, RULE_MEMBER);
+	for (i = 0; i < p->schema.field_count; i++) {
+		if (p->rules[i].presence == RULE_MEMBER)
+			members++;
+	}
+	assert_int_equal(members, DATAGEN_payload_checksum -
+	    DATAGEN_value_kind + 1);
+	assert_null(kind_rollout.shape->object);
+}
+
+static void
+words_have_numbers(void **state)
+{
+	(void)state;
+	assert_int_equal(datagen_event(SLICE("ITEM_CREATED")), 0);
+	assert_int_equal(datagen_event(SLICE("TERMINAL")),
+	    DATAGEN_EVENT_TERMINAL);
+	assert_int_equal(datagen_event(SLICE("terminal")),
+	    DATAGEN_EVENT_COUNT);
+	assert_int_equal(datagen_value(SLICE("bool")), DATAGEN_VALUE_bool);
+	assert_int_equal(datagen_value(SLICE("blob")), DATAGEN_VALUE_blob);
+	assert_int_equal(datagen_value(SLICE("")), DATAGEN_VALUE_COUNT);
 }
 
 static void
@@ -140,6 +223,8 @@ kinds_are_found(void **state)
 	(void)state;
 	assert_ptr_equal(kind_find(SLICE("rollout")), &kind_rollout);
 	assert_ptr_equal(kind_find(SLICE("rollouts")), &kind_rollout);
+	assert_ptr_equal(kind_find(SLICE("datagen")), &kind_datagen);
+	assert_ptr_equal(kind_get(STORE_DATAGEN), &kind_datagen);
 	assert_null(kind_find(SLICE("rollou")));
 	assert_null(kind_find(SLICE("")));
 }
@@ -152,6 +237,8 @@ main(void)
 		cmocka_unit_test(field_ids_run_depth_first),
 		cmocka_unit_test(marked_columns),
 		cmocka_unit_test(rules_fit_their_columns),
+		cmocka_unit_test(members_are_columns),
+		cmocka_unit_test(words_have_numbers),
 		cmocka_unit_test(kinds_are_found),
 	};
 

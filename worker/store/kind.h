@@ -40,6 +40,7 @@ enum rule_presence {
 	RULE_DEFAULT,		/* absent: fill; null: an error */
 	RULE_OPTIONAL_FILL,	/* absent and null: fill */
 	RULE_INTERNAL,		/* not a field of the API */
+	RULE_MEMBER,		/* optional, a member of the shape's object */
 };
 
 enum rule_fill {		/* what a missing value becomes */
@@ -53,7 +54,9 @@ enum rule_fill {		/* what a missing value becomes */
 enum rule_form {		/* of the value, where the type leaves a choice */
 	FORM_PLAIN,
 	FORM_KEY,		/* not empty, no U+0000, bounded */
+	FORM_FILLED,		/* not empty */
 	FORM_JSON,		/* any JSON value, stored as its text */
+	FORM_VALUE,		/* the same, and null is a value */
 	FORM_BLOB,		/* base64 on the way in, only its own route out */
 };
 
@@ -65,6 +68,21 @@ struct rule {
 	uint16_t fill_column;
 	struct slice fill_text;
 	const struct rule *members;	/* list of structs: of its members */
+	struct slice name;		/* in JSON; empty: the column's */
+	uint32_t word_count;		/* 0: any text */
+	const struct slice *words;	/* which texts there are */
+};
+
+/* Columns that in JSON are the members of one object of the row. */
+struct rule_member {
+	struct slice name;
+	uint16_t column;
+};
+
+struct rule_object {
+	struct slice name;
+	uint32_t member_count;
+	const struct rule_member *members;
 };
 
 enum shape_flag {		/* how rows of the shape are read and written */
@@ -76,6 +94,7 @@ enum shape_flag {		/* how rows of the shape are read and written */
 	SHAPE_BYTE_ARRAYS = 32,	/* binary in: also an array of 0 to 255 */
 	SHAPE_READ_STRONG = 64,	/* reads ask for the tails of other instances
 				 * (contract 4.2) */
+	SHAPE_EVENTS = 128,	/* rules across columns (contract 2.5.1) */
 };
 
 struct store_shape {
@@ -93,6 +112,7 @@ struct store_shape {
 	int16_t created_at;		/* ties of equal sequences (design 1) */
 	int16_t payload_size;
 	int16_t seq;			/* always the last */
+	const struct rule_object *object;	/* or NULL */
 };
 
 struct kind {
@@ -108,6 +128,7 @@ struct kind {
 };
 
 extern const struct kind kind_rollout;
+extern const struct kind kind_datagen;	/* columns: kind_datagen.h */
 extern const struct kind kind_generic;
 
 /* Of the rollout schema, in the order of contract 3.1.1. */
