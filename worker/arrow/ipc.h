@@ -85,6 +85,22 @@ size_t ipc_batch_size(const struct ipc_layout *, const struct batch *,
 size_t ipc_batch_write(const struct ipc_layout *, const struct batch *,
     uint64_t first, uint64_t count, char *to);
 
+/*
+ * The same message of a whole builder's batch, in parts: the head, which is
+ * written to head (layout->head.len bytes), and the columns' buffers where they
+ * lie, with their padding between them. So a large row is written without a
+ * second copy of it. The parts are good until the builder changes.
+ */
+struct ipc_parts {
+	uint32_t count;
+	struct slice *parts;		/* ipc_parts_max of them */
+	size_t bytes;			/* of all */
+};
+
+uint32_t ipc_parts_max(const struct ipc_layout *);
+void ipc_batch_parts(const struct ipc_layout *, const struct batch *,
+    char *head, struct ipc_parts *);
+
 /* A whole file of one batch, not compressed, into an empty buffer. */
 struct err ipc_file_write(struct buf *, const struct batch *) MUST_CHECK;
 

@@ -10,8 +10,9 @@
  * length. So the metadata are made once (the layout), and a message is a copy
  * of them with numbers patched in, then the body.
  *
- * Measuring and writing are one walk over the columns, which in the first case
- * has nowhere to write: they cannot disagree.
+ * Measuring, writing and naming the parts are one walk over the columns, which
+ * in the first case has nowhere to write, and in the last writes the head alone:
+ * they cannot disagree.
  */
 
 #define NODE_BYTES	16
@@ -154,7 +155,8 @@ out:
 
 struct walk {
 	char *head;		/* NULL: measuring only */
-	char *body;
+	char *body;		/* NULL: buffers are not copied */
+	struct ipc_parts *parts;	/* NULL, or where they are named */
 	size_t body_bytes;
 	char *node;		/* the next one to patch */
 	char *buffer;
@@ -174,7 +176,28 @@ put_node(struct walk *w, uint64_t count, uint64_t nulls)
 	w->node += NODE_BYTES;
 }
 
-/* Where the next buffer's bytes go, its padding zeroed; NULL: measuring. */
+static void
+add_part(struct walk *w, const void *bytes, size_t n)
+{
+	if (n == 0)
+		return;
+	w->parts->parts[w->parts->count++] = slice_make(bytes, n);
+	w->parts->bytes += n;
+}
+
+/* A buffer that stays where it is. */
+static void
+name_buffer(struct walk *w, const void *bytes, size_t n)
+{
+	static const char zeroes[8];
+
+	if (w->parts == NULL)
+		return;
+	add_part(w, bytes, n);
+	add_part(w, zeroes, (size_t)ROUND_UP(n, 8) - n);
+}
+
+/* Where the next buffer's bytes go, its padding zeroed; NULL: nowhere. */
 static char *
 put_buffer(struct walk *w, size_t bytes)
 {
@@ -188,6 +211,8 @@ put_buffer(struct walk *w, size_t bytes)
 	memcpy(w->buffer, &at, 8);
 	memcpy(w->buffer + 8, &length, 8);
 	w->buffer += BUFFER_BYTES;
+	if (w->body == NULL)
+		return NULL;
 	p = w->body + at;
 	memset(p + bytes, 0, padded - bytes);
 	return p;
@@ -198,7 +223,9 @@ put_bytes(struct walk *w, const void *bytes, size_t n)
 {
 	char *p = put_buffer(w, n);
 
-	if (p != NULL && n > 0)
+	if (p == NULL)
+		name_buffer(w, bytes, n);
+	else if (n > 0)
 		memcpy(p, bytes, n);
 }
 
@@ -208,6 +235,10 @@ put_bits(struct walk *w, const uint8_t *bits, struct run r)
 	size_t n = (size_t)((r.count + 7) / 8);
 	char *p = put_buffer(w, n);
 
+	/* A builder's bits begin at a byte, and are 0 behind the last. */
+	MUST(w->parts == NULL || r.first == 0);
+	if (p == NULL)
+		name_buffer(w, bits, n);
 	if (p == NULL || n == 0)
 		return;
 	/* Bits behind the last are 0: equal batches are equal bytes. */
@@ -242,7 +273,10 @@ put_offsets(struct walk *w, const struct array *a, struct run r)
 	char *p = put_buffer(w, n);
 	int32_t narrow;
 
-	if (p != NULL && from == 0)
+	MUST(w->parts == NULL || from == 0);
+	if (p == NULL)
+		name_buffer(w, offsets, n);
+	else if (from == 0)
 		memcpy(p, offsets, n);
 	for (i = 0; p != NULL && from != 0 && i <= r.count; i++) {
 		wide = array_offset(a, r.first + i) - from;
@@ -321,25 +355,52 @@ ipc_batch_size(const struct ipc_layout *l, const struct batch *b,
 	return l->head.len + w.body_bytes;
 }
 
+/* The head of a message, and where its walk says the body. */
+static size_t
+write_message(struct walk *w, const struct ipc_layout *l, const struct batch *b,
+    struct run r)
+{
+	char *to = w->head;
+	uint64_t body_bytes;
+
+	memcpy(to, l->head.ptr, l->head.len);
+	w->node = to + l->nodes_at;
+	w->buffer = to + l->buffers_at;
+	put_columns(w, l, b, r);
+	MUST(w->node == to + l->nodes_at + (size_t)l->node_count * NODE_BYTES);
+	MUST(w->buffer == to + l->buffers_at +
+	    (size_t)l->buffer_count * BUFFER_BYTES);
+	body_bytes = w->body_bytes;
+	memcpy(to + l->body_length_at, &body_bytes, 8);
+	memcpy(to + l->row_count_at, &r.count, 8);
+	return l->head.len + w->body_bytes;
+}
+
 size_t
 ipc_batch_write(const struct ipc_layout *l, const struct batch *b,
     uint64_t first, uint64_t count, char *to)
 {
-	struct walk w = {
-		.head = to,
-		.body = to + l->head.len,
-		.node = to + l->nodes_at,
-		.buffer = to + l->buffers_at,
-	};
-	uint64_t body_bytes;
+	struct walk w = { .head = to, .body = to + l->head.len };
 
-	memcpy(to, l->head.ptr, l->head.len);
-	put_columns(&w, l, b, (struct run){ first, count });
-	MUST(w.node == to + l->nodes_at + (size_t)l->node_count * NODE_BYTES);
-	MUST(w.buffer == to + l->buffers_at +
-	    (size_t)l->buffer_count * BUFFER_BYTES);
-	body_bytes = w.body_bytes;
-	memcpy(to + l->body_length_at, &body_bytes, 8);
-	memcpy(to + l->row_count_at, &count, 8);
-	return l->head.len + w.body_bytes;
+	return write_message(&w, l, b, (struct run){ first, count });
+}
+
+uint32_t
+ipc_parts_max(const struct ipc_layout *l)
+{
+	return 1 + 2 * l->buffer_count;
+}
+
+void
+ipc_batch_parts(const struct ipc_layout *l, const struct batch *b, char *head,
+    struct ipc_parts *parts)
+{
+	struct walk w = { .head = head, .parts = parts };
+	size_t bytes;
+
+	parts->count = 0;
+	parts->bytes = 0;
+	add_part(&w, head, l->head.len);
+	bytes = write_message(&w, l, b, (struct run){ 0, b->row_count });
+	MUST(bytes == parts->bytes && parts->count <= ipc_parts_max(l));
 }

@@ -24,15 +24,23 @@
 
 static const char zeroes[ZERO_STEP];
 
+/* In one piece, where the file system can. */
+static struct err
+make_room(int fd, uint64_t size_bytes)
+{
+	if (fallocate(fd, 0, 0, (off_t)size_bytes) == 0)
+		return OK;
+	if (errno == ENOSPC || ftruncate(fd, (off_t)size_bytes) < 0)
+		return FAIL_OS(IO, "make room for a new entry");
+	return OK;
+}
+
 static struct err
 write_zeroes(int fd, uint64_t size_bytes)
 {
+	struct err e = make_room(fd, size_bytes);
 	uint64_t at = 0;
-	struct err e = OK;
 
-	/* In one piece, where the file system can. */
-	if (fallocate(fd, 0, 0, (off_t)size_bytes) < 0 && errno == ENOSPC)
-		return FAIL_OS(IO, "make room for a new entry");
 	while (at < size_bytes && !err_is(e)) {
 		size_t n = (size_t)MIN(size_bytes - at, (uint64_t)ZERO_STEP);
 
@@ -44,9 +52,9 @@ write_zeroes(int fd, uint64_t size_bytes)
 	return e;
 }
 
-struct err
-object_entry_create(struct object_dir *d, const char *prefix,
-    uint64_t size_bytes, struct object_entry *entry)
+static struct err
+create(struct object_dir *d, const char *prefix, uint64_t size_bytes,
+    bool zeroed, struct object_entry *entry)
 {
 	struct temp t;
 	struct err e;
@@ -58,8 +66,9 @@ object_entry_create(struct object_dir *d, const char *prefix,
 	e = temp_create(dir_fd, &t);
 	if (err_is(e))
 		goto out;
-	e = write_zeroes(t.fd, size_bytes);
-	if (!err_is(e) && fsync(t.fd) < 0)
+	e = zeroed ? write_zeroes(t.fd, size_bytes) :
+	    make_room(t.fd, size_bytes);
+	if (!err_is(e) && zeroed && fsync(t.fd) < 0)
 		e = FAIL_OS(IO, "sync new entry");
 	if (err_is(e)) {
 		temp_drop(dir_fd, &t);
@@ -71,6 +80,20 @@ object_entry_create(struct object_dir *d, const char *prefix,
 out:
 	close(dir_fd);
 	return e;
+}
+
+struct err
+object_entry_create(struct object_dir *d, const char *prefix,
+    uint64_t size_bytes, struct object_entry *entry)
+{
+	return create(d, prefix, size_bytes, true, entry);
+}
+
+struct err
+object_entry_reserve(struct object_dir *d, const char *prefix,
+    uint64_t size_bytes, struct object_entry *entry)
+{
+	return create(d, prefix, size_bytes, false, entry);
 }
 
 struct err
@@ -121,6 +144,67 @@ object_write_sync(int fd, const void *bytes, size_t len, uint64_t offset)
 		offset += (uint64_t)n;
 	}
 	return OK;
+}
+
+/* What is gathered for one step; its pieces may be a few bytes each. */
+struct step {
+	uint64_t offset;
+	size_t bytes;
+	uint32_t count;
+	struct iovec v[64];
+};
+
+static struct err
+write_step(int fd, struct step *s)
+{
+	struct iovec *v = s->v;
+	struct err e = FAULT(object_write);
+	uint64_t at = s->offset;
+	ssize_t n;
+
+	if (err_is(e))
+		return temp_injected(e, "write entry");
+	while (s->count > 0) {
+		n = pwritev(fd, v, (int)s->count, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return FAIL_OS(IO, "write entry");
+		at += (uint64_t)n;
+		for (; s->count > 0 && (size_t)n >= v->iov_len; v++, s->count--)
+			n -= (ssize_t)v->iov_len;
+		if (s->count > 0) {
+			v->iov_base = (char *)v->iov_base + n;
+			v->iov_len -= (size_t)n;
+		}
+	}
+	e = temp_sync_step(fd, s->offset, s->bytes);
+	s->offset += s->bytes;
+	s->bytes = 0;
+	return e;
+}
+
+struct err
+object_write_parts(int fd, const struct slice *parts, uint32_t count,
+    uint64_t offset)
+{
+	struct step s = { .offset = offset };
+	struct err e = OK;
+	uint32_t i;
+	size_t at, n;
+
+	for (i = 0; i < count; i++) {
+		for (at = 0; !err_is(e) && at < parts[i].len; at += n) {
+			n = MIN(parts[i].len - at, OBJECT_PACE_STEP - s.bytes);
+			s.v[s.count++] = (struct iovec){
+			    (char *)(uintptr_t)parts[i].ptr + at, n };
+			s.bytes += n;
+			if (s.bytes == OBJECT_PACE_STEP ||
+			    s.count == ARRAY_LEN(s.v))
+				e = write_step(fd, &s);
+		}
+	}
+	return err_is(e) || s.count == 0 ? e : write_step(fd, &s);
 }
 
 struct err

@@ -37,6 +37,10 @@ struct object_entry {
  * prefix, which is made. */
 struct err object_entry_create(struct object_dir *, const char *prefix,
     uint64_t size_bytes, struct object_entry *) MUST_CHECK;
+/* The same, but not zeroed nor synced: whoever links it has written all of it
+ * before, but for zeroes at its end. */
+struct err object_entry_reserve(struct object_dir *, const char *prefix,
+    uint64_t size_bytes, struct object_entry *) MUST_CHECK;
 /* Durable under its final name, which must be in the entry's directory. What
  * was written before is durable first. On an error the entry still is the
  * caller's to abandon; after UNKNOWN the name may be there. */
@@ -51,6 +55,10 @@ struct err object_entry_open(struct object_dir *, const char *name, int *fd,
 /* Writes and syncs the data in one call (RWF_DSYNC); whole or an error. */
 struct err object_write_sync(int fd, const void *, size_t, uint64_t offset)
     MUST_CHECK;
+/* Writes many pieces in a row, in steps that leave the disk to others between
+ * them (pace.h). What follows makes it durable: a link, or object_sync. */
+struct err object_write_parts(int fd, const struct slice *, uint32_t count,
+    uint64_t offset) MUST_CHECK;
 /* CORRUPT if the file ends before. */
 struct err object_read_at(int fd, void *, size_t, uint64_t offset) MUST_CHECK;
 struct err object_sync(int fd) MUST_CHECK;

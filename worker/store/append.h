@@ -32,6 +32,9 @@
 #include "worker/store/store.h"
 
 #define APPEND_COMMIT_MAX	(64u << 20)	/* or one larger request */
+/* From here on a request's own builder is written from where it lies, into an
+ * entry that is made for it. */
+#define APPEND_LARGE_MIN	(4u << 20)
 
 struct append {
 	void (*done)(struct append *, struct err);

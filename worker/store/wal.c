@@ -241,6 +241,9 @@ take_entry(struct object_dir *dir, const char *prefix,
 	uint64_t least = ROUND_UP(need, 4096);
 	struct err e;
 
+	/* Nobody sees it before all of it is written: no zeroes first. */
+	if (start->large_count > 0)
+		return object_entry_reserve(dir, prefix, least, entry);
 	if (start->prepared != NULL) {
 		if (start->prepared->size_bytes >= need) {
 			*entry = *start->prepared;
@@ -253,6 +256,34 @@ take_entry(struct object_dir *dir, const char *prefix,
 	/* A nearly full disk may still have room for just this commit. */
 	if (e.kind == ERR_FULL && start->size_bytes > least)
 		e = object_entry_create(dir, prefix, least, entry);
+	return e;
+}
+
+static uint64_t
+large_bytes(const struct wal_start *start)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < start->large_count; i++)
+		bytes += start->large[i].bytes;
+	return bytes;
+}
+
+/* Head and first batches in one write; large ones from where they lie. */
+static struct err
+write_first(const struct object_entry *entry, const struct buf *bytes,
+    const struct wal_start *start)
+{
+	struct err e = object_write_sync(entry->fd, bytes->ptr, bytes->len, 0);
+	uint64_t at = bytes->len;
+	uint32_t i;
+
+	for (i = 0; !err_is(e) && i < start->large_count; i++) {
+		e = object_write_parts(entry->fd, start->large[i].parts,
+		    start->large[i].count, at);
+		at += start->large[i].bytes;
+	}
 	return e;
 }
 
@@ -293,9 +324,11 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 	char path[WAL_PATH_MAX], prefix[WAL_PATH_MAX];
 	struct object_entry entry;
 	struct buf bytes;
-	struct err e;
 	size_t head_bytes;
+	uint64_t end;
+	struct err e;
 
+	MUST(start->large_count == 0 || start->prepared == NULL);
 	wal_path(shard, start->position, path);
 	memcpy(prefix, path, sizeof(prefix));
 	*strrchr(prefix, '/') = '\0';
@@ -309,11 +342,12 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 			object_entry_abandon(dir, start->prepared);
 		goto out;
 	}
-	e = take_entry(dir, prefix, start, bytes.len, &entry);
+	end = bytes.len + large_bytes(start);
+	e = take_entry(dir, prefix, start, end, &entry);
 	if (err_is(e))
 		goto out;
-	e = object_write_sync(entry.fd, bytes.ptr, bytes.len, 0);
-	if (!err_is(e) && start->first.len > 0)
+	e = write_first(&entry, &bytes, start);
+	if (!err_is(e) && end > head_bytes)
 		e = FAULT(wal_sync);
 	if (!err_is(e))
 		e = FAULT(wal_rotate);
@@ -329,7 +363,7 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 	}
 	*writer = (struct wal_writer){
 		.fd = entry.fd, .position = start->position,
-		.head_bytes = head_bytes, .end = bytes.len,
+		.head_bytes = head_bytes, .end = end,
 		.size_bytes = entry.size_bytes,
 	};
 out:

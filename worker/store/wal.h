@@ -91,6 +91,8 @@ struct wal_start {
 	uint64_t epoch;
 	struct wal_end closes;		/* position 0: nothing to close */
 	struct slice first;		/* its first batches, or empty */
+	uint32_t large_count;		/* batches behind those, in parts; with */
+	const struct ipc_parts *large;	/* one the entry is as long as it must */
 	uint64_t size_bytes;		/* at least; grows for a large first */
 	struct object_entry *prepared;	/* taken if it is large enough, or
 					 * abandoned; NULL: make one */

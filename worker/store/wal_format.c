@@ -207,6 +207,24 @@ wal_batch_write(const struct wal_layout *l, const struct batch *b,
 	put_hex(to + l->ipc.values_at[WAL_HASH], hash_bytes(to, bytes));
 }
 
+struct err
+wal_batch_parts(const struct wal_layout *l, const struct batch *b,
+    uint64_t sequence, struct arena *arena, struct ipc_parts *out)
+{
+	char *head = arena_alloc(arena, l->ipc.head.len);
+	struct ipc_parts p = { .parts = arena_calloc(arena,
+	    ipc_parts_max(&l->ipc), sizeof(*p.parts)) };
+
+	if (head == NULL || p.parts == NULL)
+		return FAIL(NO_MEMORY, "parts of a wal batch");
+	ipc_batch_parts(&l->ipc, b, head, &p);
+	put_decimal(head + l->ipc.values_at[WAL_LEN], WAL_LEN_DIGITS, p.bytes);
+	put_decimal(head + l->ipc.values_at[WAL_SEQ], WAL_SEQ_DIGITS, sequence);
+	put_hex(head + l->ipc.values_at[WAL_HASH], hash_parts(p.parts, p.count));
+	*out = p;
+	return OK;
+}
+
 /* ---- reading heads */
 
 static bool

@@ -101,6 +101,10 @@ size_t wal_batch_size(const struct wal_layout *, const struct batch *,
 /* Writes exactly that many bytes. The rows carry _seq themselves. */
 void wal_batch_write(const struct wal_layout *, const struct batch *,
     uint64_t first, uint64_t count, uint64_t sequence, char *to);
+/* The message of a whole builder's batch in parts that lie where they are
+ * (ipc_batch_parts); head and list are in the arena. Reads all of it once. */
+struct err wal_batch_parts(const struct wal_layout *, const struct batch *,
+    uint64_t sequence, struct arena *, struct ipc_parts *) MUST_CHECK;
 
 /* ---- reading */
 

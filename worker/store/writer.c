@@ -46,6 +46,7 @@ writer_new(struct store *s)
 	w->flight = &w->builders[1];
 	buf_init(&w->message, SHM_END_MAX);
 	arena_init(&w->layout_arena, 4u << 20);
+	arena_init(&w->parts, 16u << 20);
 	s->writer = w;
 	e = wal_layout_init(&w->layout, &s->shape->schema, &w->layout_arena);
 	if (!err_is(e))
@@ -86,6 +87,7 @@ writer_free(struct store *s)
 	builder_free(&w->builders[1]);
 	buf_free(&w->message);
 	arena_free(&w->layout_arena);
+	arena_free(&w->parts);
 	shm_store_unpin(s->ref);
 	s->writer = NULL;
 	free(w);

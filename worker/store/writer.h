@@ -43,7 +43,9 @@ struct writer {
 	struct builder builders[2];
 	struct builder *pending, *flight;
 	struct list waiting, in_flight;	/* struct append */
-	struct buf message;
+	struct buf message;		/* of all but large requests */
+	uint64_t commit_bytes;
+	uint32_t large_count;		/* requests written from where they lie */
 	uint64_t sequence;
 	uint64_t began_ns;
 	uint64_t said_ns;		/* when a failure was last logged */
@@ -60,6 +62,7 @@ struct writer {
 	struct err job_err;
 	struct claim claim;
 	struct wal_start start;
+	struct arena parts;		/* of the large requests' messages */
 	struct wal_writer started;
 	struct op next_op;
 	struct object_entry next_made;

@@ -74,7 +74,7 @@ commit_done(struct writer *w)
 	shm_store_touch(w->store->ref);
 	shm_metric_add(METRIC_memwald_wal_commits_total, 0, 1);
 	shm_metric_add(METRIC_memwald_wal_commit_bytes_total, 0,
-	    w->message.len);
+	    w->commit_bytes);
 	shm_metric_observe(METRIC_memwald_wal_commit_requests, 0,
 	    count_appends(&w->in_flight));
 	shm_metric_observe(METRIC_rollout_add_duration_seconds, 0,
@@ -168,13 +168,63 @@ rotate_done(struct op *op, int32_t res)
 	store_close(s);
 }
 
+static bool
+is_large(const struct append *a)
+{
+	return a->own != NULL && builder_bytes(a->own) >= APPEND_LARGE_MIN;
+}
+
+static void
+set_sequences(struct writer *w, struct builder *b)
+{
+	int64_t *sequences = (int64_t *)(void *)
+	    b->columns[w->store->shape->seq].values.ptr;
+	uint64_t i;
+
+	for (i = 0; i < b->row_count; i++)
+		sequences[i] = (int64_t)w->sequence;
+}
+
+/* The large requests' messages: their hash reads all of it, which is not for
+ * the loop. */
+static struct err
+name_parts(struct writer *w)
+{
+	struct ipc_parts *parts = arena_calloc(&w->parts, w->large_count,
+	    sizeof(*parts));
+	struct err e = OK;
+	struct list *l;
+
+	if (parts == NULL)
+		return FAIL(NO_MEMORY, "commit is too large");
+	w->start.large = parts;
+	LIST_FOREACH(l, &w->in_flight) {
+		struct append *a = CONTAINER_OF(l, struct append, link);
+		struct batch batch;
+
+		if (err_is(e) || !is_large(a))
+			continue;
+		set_sequences(w, a->own);
+		batch = builder_batch(a->own);
+		e = wal_batch_parts(&w->layout, &batch, w->sequence, &w->parts,
+		    &parts[w->start.large_count]);
+		if (!err_is(e))
+			w->commit_bytes +=
+			    parts[w->start.large_count++].bytes;
+	}
+	return e;
+}
+
 static int32_t
 run_rotate(struct op *op)
 {
 	struct writer *w = CONTAINER_OF(op, struct writer, op);
 
-	w->job_err = wal_entry_start(w->store->dir, &w->shard,
-	    &w->store->shape->schema, &w->start, &w->started);
+	w->job_err = w->large_count > 0 ? name_parts(w) : OK;
+	if (!err_is(w->job_err))
+		w->job_err = wal_entry_start(w->store->dir, &w->shard,
+		    &w->store->shape->schema, &w->start, &w->started);
+	arena_free(&w->parts);
 	return 0;
 }
 
@@ -185,19 +235,22 @@ late_entry_bytes(const struct writer *w)
 	    (uint64_t)WAL_ENTRY_MIN), (uint64_t)LATE_ENTRY_MAX);
 }
 
-/* The commit begins a new entry, which records where this one ends. */
+/* The commit begins a new entry, which records where this one ends. One with a
+ * large request leaves the prepared entry to the next. */
 static void
 rotate(struct writer *w)
 {
+	bool take = w->has_next && w->large_count == 0;
+
 	w->start = (struct wal_start){
 		.position = w->entry.position + 1,
 		.epoch = w->epoch,
 		.closes = { w->entry.position, w->entry.end },
 		.first = buf_slice(&w->message),
 		.size_bytes = late_entry_bytes(w),
-		.prepared = w->has_next ? &w->next : NULL,
+		.prepared = take ? &w->next : NULL,
 	};
-	w->has_next = false;
+	w->has_next &= !take;
 	w->at = WRITER_ROTATING;
 	w->op.done = rotate_done;
 	store_hold(w->store);
@@ -209,16 +262,11 @@ static bool
 add_batch(struct writer *w, struct builder *b)
 {
 	struct batch batch = builder_batch(b);
-	int64_t *sequences;
 	size_t bytes;
-	uint64_t i;
 
 	if (batch.row_count == 0)
 		return true;
-	sequences = (int64_t *)(void *)
-	    b->columns[w->store->shape->seq].values.ptr;
-	for (i = 0; i < batch.row_count; i++)
-		sequences[i] = (int64_t)w->sequence;
+	set_sequences(w, b);
 	bytes = wal_batch_size(&w->layout, &batch, 0, batch.row_count);
 	if (!buf_reserve(&w->message, bytes))
 		return false;
@@ -263,14 +311,18 @@ build_message(struct writer *w)
 
 	w->sequence = shm_sequence_next();
 	w->message.len = 0;
+	w->large_count = 0;
 	if (!add_batch(w, w->flight))
 		return false;
 	LIST_FOREACH(l, &w->in_flight) {
 		struct append *a = CONTAINER_OF(l, struct append, link);
 
-		if (a->own != NULL && !add_batch(w, a->own))
+		if (is_large(a))
+			w->large_count++;
+		else if (a->own != NULL && !add_batch(w, a->own))
 			return false;
 	}
+	w->commit_bytes = w->message.len;
 	return true;
 }
 
@@ -289,7 +341,7 @@ writer_commit(struct writer *w, bool alone)
 		commit_failed(w, e);
 		return;
 	}
-	if (w->closed || w->entry.end + w->message.len > w->entry.size_bytes) {
+	if (w->closed || w->large_count > 0 || w->entry.end + w->message.len > w->entry.size_bytes) {
 		rotate(w);
 	} else if (alone && w->store->engine->sync_ns < INLINE_SYNC_MAX_NS) {
 		write_inline(w);
