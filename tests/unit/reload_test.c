@@ -333,7 +333,7 @@ unknown_and_half_stores(void **state)
 
 	(void)state;
 	see_error(reload_open(root, kind, "nobody", &r, &d), NOT_FOUND);
-	see_ok(store_create(root, kind, "half"));
+	see_ok(store_create(root, kind, kind->shape, "half"));
 	see_ok(object_delete_tree(root, "half.rollout.lance"));
 	see_error(reload_open(root, kind, "half", &r, &d), NOT_FOUND);
 	assert_int_equal(descriptors(), before);

@@ -47,7 +47,7 @@ a_store_goes(void **state)
 	struct uuid store;
 
 	(void)state;
-	see_ok(store_create(root, kind, "gone"));
+	see_ok(store_create(root, kind, kind->shape, "gone"));
 	store = store_uuid("gone");
 	see_ok(remove_store(root, kind, "gone", &store));
 	see_error(registry_exists(root, kind, "gone"), NOT_FOUND);
@@ -65,10 +65,10 @@ another_of_that_name_stays(void **state)
 	struct uuid store;
 
 	(void)state;
-	see_ok(store_create(root, kind, "anew"));
+	see_ok(store_create(root, kind, kind->shape, "anew"));
 	store = store_uuid("anew");
 	see_ok(remove_store(root, kind, "anew", &store));
-	see_ok(store_create(root, kind, "anew"));
+	see_ok(store_create(root, kind, kind->shape, "anew"));
 	see_ok(remove_store(root, kind, "anew", &store));
 	see_ok(registry_exists(root, kind, "anew"));
 	see_ok(object_exists(root, "anew.rollout.lance"));
@@ -93,7 +93,7 @@ killed_on_the_way_is_completed(void **state)
 
 	(void)state;
 	for (i = 0; i < ARRAY_LEN(faults); i++) {
-		see_ok(store_create(root, kind, "half"));
+		see_ok(store_create(root, kind, kind->shape, "half"));
 		store = store_uuid("half");
 		die_in(SHM_MAINTAINER, faults[i], remove_it, &store);
 		see_ok(registry_exists(root, kind, "half"));
@@ -116,7 +116,7 @@ late_work_hits_the_dead_tree(void **state)
 	(void)state;
 	see_ok(own_put(&o, "k1", "a"));
 	see_ok(remove_store(root, kind, store_name, &store));
-	see_ok(store_create(root, kind, store_name));
+	see_ok(store_create(root, kind, kind->shape, store_name));
 	see_ok(own_put(&o, "k2", "late"));
 	own_close(&o);
 	see_ok(table_newest(dir, &version));
@@ -138,7 +138,7 @@ trash_waits_for_the_grace(void **state)
 	(void)state;
 	see_ok(remove_trash(root, hour, &removed));
 	assert_int_equal(removed, 0);
-	see_ok(store_create(root, kind, "waits"));
+	see_ok(store_create(root, kind, kind->shape, "waits"));
 	store = store_uuid("waits");
 	see_ok(remove_store(root, kind, "waits", &store));
 	/* What is no name of ours is nobody's to delete. */
@@ -160,7 +160,7 @@ static int
 create_it(void *arg)
 {
 	(void)arg;
-	return err_is(store_create(root, kind, "begun"));
+	return err_is(store_create(root, kind, kind->shape, "begun"));
 }
 
 static void
@@ -174,12 +174,12 @@ a_creation_is_repeated(void **state)
 	die_in(SHM_WORKER(0), "store_create=die:1", create_it, NULL);
 	see_error(registry_exists(root, kind, "begun"), NOT_FOUND);
 	see_ok(object_exists(root, "begun.rollout.lance"));
-	see_ok(store_create(root, kind, "begun"));
+	see_ok(store_create(root, kind, kind->shape, "begun"));
 	/* The directory's uuid was taken over: it can be opened. */
 	see_ok(reload_open(root, kind, "begun", &r, &d));
 	object_dir_close(d);
 	see_ok(registry_get(root, kind, "begun", &e));
-	see_error(store_create(root, kind, "begun"), EXISTS);
+	see_error(store_create(root, kind, kind->shape, "begun"), EXISTS);
 	see_ok(shm_store_evict(r));
 	see_ok(remove_store(root, kind, "begun", &e.store));
 	empty_trash();

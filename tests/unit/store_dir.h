@@ -133,7 +133,7 @@ fresh_store(void **state)
 	(void)state;
 	reset_shared();
 	snprintf(store_name, sizeof(store_name), "store%d", number++);
-	see_ok(store_create(root, kind, store_name));
+	see_ok(store_create(root, kind, kind->shape, store_name));
 	see_ok(reload_open(root, kind, store_name, &ref, &dir));
 	see_ok(shm_store_pin(ref));
 	aged_begin();

@@ -14,7 +14,7 @@ position(const struct row_read *r)
 	for (i = 0; i < r->depth; i++) {
 		const struct frame *f = &r->frames[i];
 
-		if (f->kind == FRAME_ROWS || f->kind == FRAME_LIST)
+		if (f->kind != FRAME_BODY && !row_frame_is_object(f))
 			at = arena_printf(r->arena, "%s[%llu]", at,
 			    (unsigned long long)f->index);
 		else if (f->named)
@@ -28,6 +28,15 @@ ptrdiff_t
 row_frame_fail(struct row_read *r, const char *why)
 {
 	r->err = FAIL(BAD_INPUT, arena_printf(r->arena, "%s: %s", position(r), why));
+	return JSON_BAD;
+}
+
+ptrdiff_t
+row_frame_fail_shape(struct row_read *r, const char *why)
+{
+	row_frame_fail(r, why);
+	if ((r->shape->flags & SHAPE_TYPED_BODY) != 0)
+		r->err.kind = ERR_SHAPE;
 	return JSON_BAD;
 }
 
@@ -95,6 +104,20 @@ end_struct(struct row_read *r, struct frame *f)
 	return column_end_value(c) ? 1 : row_frame_fail_full(r);
 }
 
+static ptrdiff_t
+end_vector(struct row_read *r, struct column *c)
+{
+	uint64_t count = column_open_length(c);
+
+	if (count < (uint32_t)c->field->dim) {
+		r->depth--;		/* the error is the vector's */
+		return row_frame_fail(r, arena_printf(r->arena,
+		    "expected %d numbers, found %llu", c->field->dim,
+		    (unsigned long long)count));
+	}
+	return column_end_value(c) ? 1 : row_frame_fail_full(r);
+}
+
 /* A closing bracket. */
 ptrdiff_t
 row_frame_pop(struct row_read *r)
@@ -112,7 +135,11 @@ row_frame_pop(struct row_read *r)
 	case FRAME_ROW:
 		n = end_row(r);
 		break;
+	case FRAME_VECTOR:
+		n = end_vector(r, f->column);
+		break;
 	case FRAME_LIST:
+	case FRAME_BYTES:
 		n = column_end_value(f->column) ? 1 : row_frame_fail_full(r);
 		break;
 	case FRAME_STRUCT:

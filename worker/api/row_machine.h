@@ -39,15 +39,19 @@ enum state {
 	AT_END,
 };
 
-enum frame_kind { FRAME_BODY, FRAME_ROWS, FRAME_ROW, FRAME_LIST, FRAME_STRUCT };
+enum frame_kind {
+	FRAME_BODY, FRAME_ROWS, FRAME_ROW, FRAME_LIST, FRAME_STRUCT,
+	FRAME_VECTOR,			/* numbers of a fixed-size list */
+	FRAME_BYTES,			/* numbers that are the bytes of a binary */
+};
 
 struct frame {
 	uint8_t kind;
 	bool named;			/* in the value of name */
 	struct slice name;		/* in the schema, or row_read.name */
-	struct column *column;		/* LIST, STRUCT */
+	struct column *column;		/* all below ROW */
 	const struct rule *rule;	/* LIST, STRUCT: of the list */
-	uint64_t index;			/* ROWS, LIST: of the item */
+	uint64_t index;			/* ROWS, LIST, VECTOR, BYTES: of the item */
 	uint64_t seen;			/* STRUCT: members by bit */
 };
 
@@ -109,8 +113,10 @@ row_frame_is_object(const struct frame *f)
 	    f->kind == FRAME_STRUCT;
 }
 
-/* Both answer JSON_BAD. why is a literal or in the arena. */
+/* All answer JSON_BAD. why is a literal or in the arena. */
 ptrdiff_t row_frame_fail(struct row_read *, const char *why);
+/* The body is no list of rows at all. */
+ptrdiff_t row_frame_fail_shape(struct row_read *, const char *why);
 ptrdiff_t row_frame_fail_full(struct row_read *);
 
 void row_frame_push(struct row_read *, enum frame_kind, enum state next);

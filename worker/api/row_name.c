@@ -42,6 +42,15 @@ unknown_name(struct row_read *r, struct slice name)
 }
 
 static ptrdiff_t
+unknown_column(struct row_read *r, struct slice name)
+{
+	if ((r->shape->flags & SHAPE_STRICT_NAMES) == 0)
+		return unknown_name(r, name);
+	row_frame_top(r)->name = name;
+	return row_frame_fail(r, "the store has no such column");
+}
+
+static ptrdiff_t
 known_column(struct row_read *r, uint32_t i)
 {
 	struct frame *f = row_frame_top(r);
@@ -92,7 +101,7 @@ row_name_done(struct row_read *r)
 	if (f->kind == FRAME_ROW) {
 		i = arrow_schema_find(&r->shape->schema, name);
 		if (i < 0 || r->shape->rules[i].presence == RULE_INTERNAL)
-			return unknown_name(r, name);
+			return unknown_column(r, name);
 		return known_column(r, (uint32_t)i);
 	}
 	r->column = NULL;

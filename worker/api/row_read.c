@@ -9,7 +9,8 @@ static const struct rule null_item_rule = { .presence = RULE_OPTIONAL };
 /* ---- values */
 
 static ptrdiff_t
-fail_value(struct row_read *r, const char *p, const char *end)
+fail_found(struct row_read *r, const char *p, const char *end,
+    const char *expected)
 {
 	const char *found, *why;
 	int n;
@@ -39,7 +40,14 @@ fail_value(struct row_read *r, const char *p, const char *end)
 		break;
 	}
 	return row_frame_fail(r, arena_printf(r->arena, "expected %s, found %s",
-	    row_value_expects(r->column, r->rule), found));
+	    expected, found));
+}
+
+static ptrdiff_t
+fail_value(struct row_read *r, const char *p, const char *end)
+{
+	return fail_found(r, p, end, row_value_expects(r->column,
+	    r->shape->flags));
 }
 
 static ptrdiff_t
@@ -113,29 +121,68 @@ step_bool(struct row_read *r, const char *p, const char *end)
 
 #define TOLD_MAX 40		/* bytes of a bad number in an error */
 
-static ptrdiff_t
-step_number(struct row_read *r, const char *p, const char *end)
+/* The number at p, or what is wrong with it: *n is then the step's answer. */
+static bool
+see_number(struct row_read *r, const char *p, const char *end,
+    const char *expected, ptrdiff_t *n)
 {
 	const char *why;
-	int n;
 
-	if (*p != '-' && (unsigned)(*p - '0') > 9)
-		return fail_value(r, p, end);
-	n = json_number(p, end, &why);
-	if (n == JSON_BAD)
-		return row_frame_fail(r, why);
-	if (n == JSON_MORE)
-		return JSON_MORE;
-	switch (row_value_number(r->column, slice_make(p, (size_t)n), &why)) {
+	if (*p != '-' && (unsigned)(*p - '0') > 9) {
+		*n = fail_found(r, p, end, expected);
+		return false;
+	}
+	*n = json_number(p, end, &why);
+	if (*n == JSON_BAD)
+		*n = row_frame_fail(r, why);
+	return *n > 0;
+}
+
+static ptrdiff_t
+number_done(struct row_read *r, enum row_value_outcome outcome, const char *p,
+    ptrdiff_t n, const char *why)
+{
+	switch (outcome) {
 	case ROW_VALUE_OK:
 		row_frame_value_done(r);
 		return n;
 	case ROW_VALUE_BAD:
 		/* why is one of the formats of row_value.c. */
-		return row_frame_fail(r, arena_printf(r->arena, why, MIN(n, TOLD_MAX), p));
+		return row_frame_fail(r, arena_printf(r->arena, why,
+		    (int)MIN(n, TOLD_MAX), p));
 	default:
 		return row_frame_fail_full(r);
 	}
+}
+
+static ptrdiff_t
+step_number(struct row_read *r, const char *p, const char *end)
+{
+	enum row_value_outcome outcome;
+	const char *why = NULL;
+	ptrdiff_t n;
+
+	if (!see_number(r, p, end, row_value_expects(r->column,
+	    r->shape->flags), &n))
+		return n;
+	outcome = row_value_number(r->column, slice_make(p, (size_t)n), &why);
+	return number_done(r, outcome, p, n, why);
+}
+
+/* A number of a vector, or a byte. */
+static ptrdiff_t
+step_packed(struct row_read *r, const char *p, const char *end)
+{
+	struct frame *f = row_frame_top(r);
+	enum row_value_outcome outcome;
+	const char *why = NULL;
+	ptrdiff_t n;
+
+	if (!see_number(r, p, end, f->kind == FRAME_VECTOR ? "a number" :
+	    "a byte, 0 to 255", &n))
+		return n;
+	outcome = row_value_item(f->column, slice_make(p, (size_t)n), &why);
+	return number_done(r, outcome, p, n, why);
 }
 
 static ptrdiff_t
@@ -147,15 +194,33 @@ begin_text(struct row_read *r, const char *p, const char *end, enum state next)
 	return 1;
 }
 
+/* LIST, VECTOR or BYTES. */
 static ptrdiff_t
-begin_list(struct row_read *r, const char *p, const char *end)
+begin_items(struct row_read *r, const char *p, const char *end,
+    enum frame_kind kind)
 {
 	if (*p != '[')
 		return fail_value(r, p, end);
-	row_frame_push(r, FRAME_LIST, AT_FIRST_ITEM);
+	row_frame_push(r, kind, AT_FIRST_ITEM);
 	row_frame_top(r)->column = r->column;
 	row_frame_top(r)->rule = r->rule;
 	return 1;
+}
+
+static ptrdiff_t
+begin_bytes(struct row_read *r, const char *p, const char *end)
+{
+	if (*p == '[' && (r->shape->flags & SHAPE_BYTE_ARRAYS) != 0)
+		return begin_items(r, p, end, FRAME_BYTES);
+	return begin_text(r, p, end, IN_BYTES);
+}
+
+static ptrdiff_t
+begin_time(struct row_read *r, const char *p, const char *end)
+{
+	if (*p != '"' && (r->shape->flags & SHAPE_RAW_TIMES) != 0)
+		return step_number(r, p, end);
+	return begin_text(r, p, end, IN_TIME);
 }
 
 static ptrdiff_t
@@ -186,12 +251,14 @@ step_column(struct row_read *r, const char *p, const char *end)
 		return begin_text(r, p, end, IN_TEXT);
 	case ARROW_BINARY:
 	case ARROW_LARGE_BINARY:
-		return begin_text(r, p, end, IN_BYTES);
+		return begin_bytes(r, p, end);
 	case ARROW_TIMESTAMP:
 	case ARROW_TIMESTAMP_UTC:
-		return begin_text(r, p, end, IN_TIME);
+		return begin_time(r, p, end);
 	case ARROW_LIST:
-		return begin_list(r, p, end);
+		return begin_items(r, p, end, FRAME_LIST);
+	case ARROW_FIXED_LIST:
+		return begin_items(r, p, end, FRAME_VECTOR);
 	case ARROW_STRUCT:
 		return begin_struct(r, p, end);
 	default:
@@ -206,7 +273,8 @@ step_value(struct row_read *r, const char *p, const char *end)
 
 	if (f->kind == FRAME_BODY && f->name.ptr == r->list_name.ptr) {
 		if (*p != '[')
-			return row_frame_fail(r, "must be an array of rows");
+			return row_frame_fail_shape(r,
+			    "must be an array of rows");
 		r->have_rows = true;
 		row_frame_push(r, FRAME_ROWS, AT_FIRST_ITEM);
 		return 1;
@@ -220,7 +288,7 @@ static ptrdiff_t
 begin_row(struct row_read *r, const char *p)
 {
 	if (*p != '{')
-		return row_frame_fail(r, "a row is an object");
+		return row_frame_fail_shape(r, "a row is an object");
 	row_frame_push(r, FRAME_ROW, AT_FIRST_NAME);
 	memset(r->seen, 0, (r->shape->schema.field_count + 63) / 64 * 8);
 	r->last = 0;
@@ -238,7 +306,7 @@ step_item(struct row_read *r, const char *p, const char *end)
 
 	if (f->kind == FRAME_ROWS)
 		return begin_row(r, p);
-	items = &f->column->children[0];
+	items = f->kind == FRAME_LIST ? &f->column->children[0] : f->column;
 	run = row_value_run(items, p, end, &count, &full);
 	if (full)
 		return row_frame_fail_full(r);
@@ -247,6 +315,8 @@ step_item(struct row_read *r, const char *p, const char *end)
 		r->state = AT_ITEM;
 		return (ptrdiff_t)run;
 	}
+	if (f->kind != FRAME_LIST)
+		return step_packed(r, p, end);
 	r->column = items;
 	r->rule = f->rule->null_items ? &null_item_rule : &item_rule;
 	return step_column(r, p, end);
@@ -423,8 +493,10 @@ row_read_finish(struct row_read *r, struct row_read_result *out)
 	if (r->state != AT_END)
 		row_frame_fail(r, "ends early");
 	else if (!r->have_rows)
-		row_frame_fail(r, arena_printf(r->arena, "no \"%s\"", r->list_name.ptr));
-	else if (r->builder->row_count == r->first_row)
+		row_frame_fail_shape(r, arena_printf(r->arena, "no \"%s\"",
+		    r->list_name.ptr));
+	else if (r->builder->row_count == r->first_row &&
+	    (r->shape->flags & SHAPE_EMPTY_BODY) == 0)
 		row_frame_fail(r, arena_printf(r->arena, "\"%s\" is empty",
 		    r->list_name.ptr));
 	if (err_is(r->err))

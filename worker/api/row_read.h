@@ -17,7 +17,8 @@
  * without rows. Rows may repeat each other's key.
  *
  * Names that the kind does not know are skipped, checked all the same, and
- * named once in ignored (those in relationships as "relationships.x").
+ * named once in ignored (those in relationships as "relationships.x"); of a
+ * shape with SHAPE_STRICT_NAMES they are errors.
  *
  * After an error, or when the reader is given up, builder rows from first_row
  * on are half of something: the caller cuts back to the row count that the
@@ -28,7 +29,8 @@
  * Lifetime:	the reader and the texts of its errors are in the arena.
  * Locking:	none; one thread at a time.
  * Errors:	BAD_INPUT, with a text like "records[3].output_tokens[17]:
- *		1.5 is not an integer". TOO_LARGE: the builder's cap.
+ *		1.5 is not an integer". SHAPE (SHAPE_TYPED_BODY): no list of
+ *		rows. TOO_LARGE: the builder's cap.
  */
 
 #include "common/arena.h"
@@ -42,12 +44,12 @@ struct row_read;
 
 struct row_read_result {
 	uint64_t first_row;		/* in the builder */
-	uint64_t count;			/* at least 1 */
+	uint64_t count;			/* at least 1, but for SHAPE_EMPTY_BODY */
 	uint32_t ignored_count;
 	const struct slice *ignored;	/* in the arena, UTF-8 */
 };
 
-/* list_name is the one member of the body: "records". now_us fills created_at. */
+/* list_name, the one member of the body, is "records". now_us fills created_at. */
 struct err row_read_open(struct arena *, const struct store_shape *,
     const char *list_name, int64_t now_us, struct builder *,
     struct row_read **) MUST_CHECK;

@@ -36,7 +36,8 @@ put_integer(struct column *c, struct slice number, const char **why)
 	case NUMBER_NOT:
 		return bad(why, "%.*s is not an integer");
 	}
-	if (type == ARROW_INT64)
+	if (type == ARROW_INT64 || type == ARROW_TIMESTAMP ||
+	    type == ARROW_TIMESTAMP_UTC)
 		return put(column_int64(c, v));
 	if (type == ARROW_INT8) {
 		if (v < INT8_MIN || v > INT8_MAX)
@@ -67,6 +68,34 @@ row_value_number(struct column *c, struct slice number, const char **why)
 	default:
 		return put_integer(c, number, why);
 	}
+}
+
+static enum row_value_outcome
+put_byte(struct column *c, struct slice number, const char **why)
+{
+	int64_t v = 0;
+
+	if (number_int64(number, &v) != NUMBER_OK || v < 0 || v > UINT8_MAX)
+		return bad(why, "%.*s is not a byte, 0 to 255");
+	if (!column_reserve(c, 1))
+		return ROW_VALUE_FULL;
+	*column_tail(c) = (char)v;
+	column_grow(c, 1);
+	return ROW_VALUE_OK;
+}
+
+enum row_value_outcome
+row_value_item(struct column *c, struct slice number, const char **why)
+{
+	float f;
+
+	if (c->field->type != ARROW_FIXED_LIST)
+		return put_byte(c, number, why);
+	if (column_open_length(c) == (uint32_t)c->field->dim)
+		return bad(why, "%.*s is one number too many");
+	if (number_float(number, &f) != NUMBER_OK)
+		return bad(why, "%.*s does not fit float32");
+	return put(column_item_float(c, f));
 }
 
 /* ---- runs */
@@ -142,12 +171,13 @@ run_int8(const char *p, const char *end, int8_t *items, uint32_t *count)
 }
 
 static const char *
-run_float(const char *p, const char *end, float *items, uint32_t *count)
+run_float(const char *p, const char *end, float *items, uint64_t max,
+    uint32_t *count)
 {
 	const char *why;
 	uint32_t i = 0;
 
-	while (i < RUN_ITEMS && end - p >= RUN_MARGIN) {
+	while (i < max && end - p >= RUN_MARGIN) {
 		int n = *p == '-' || (unsigned)(*p - '0') <= 9 ?
 		    json_number(p, end, &why) : JSON_BAD;
 
@@ -184,8 +214,14 @@ row_value_run(struct column *c, const char *p, const char *end, uint64_t *count,
 		p = run_int8(p, end, items.i8, &n);
 		break;
 	case ARROW_FLOAT32:
-		p = run_float(p, end, items.f32, &n);
+		p = run_float(p, end, items.f32, RUN_ITEMS, &n);
 		break;
+	case ARROW_FIXED_LIST:
+		p = run_float(p, end, items.f32, MIN((uint64_t)RUN_ITEMS,
+		    (uint32_t)c->field->dim - column_open_length(c)), &n);
+		*count = n;
+		*full = !buf_append(&c->values, items.f32, n * sizeof(float));
+		return (size_t)(p - from);
 	default:
 		break;
 	}
@@ -248,7 +284,7 @@ row_value_fill(struct builder *b, const struct store_shape *shape,
 }
 
 const char *
-row_value_expects(const struct column *c, const struct rule *r)
+row_value_expects(const struct column *c, uint32_t flags)
 {
 	switch (c->field->type) {
 	case ARROW_BOOL:
@@ -262,12 +298,19 @@ row_value_expects(const struct column *c, const struct rule *r)
 		return "a number";
 	case ARROW_TIMESTAMP:
 	case ARROW_TIMESTAMP_UTC:
-		return "a time as RFC 3339 text";
+		return (flags & SHAPE_RAW_TIMES) != 0 ?
+		    "a time as RFC 3339 text or whole microseconds" :
+		    "a time as RFC 3339 text";
 	case ARROW_LIST:
+	case ARROW_FIXED_LIST:
 		return "an array";
 	case ARROW_STRUCT:
 		return "an object";
+	case ARROW_BINARY:
+	case ARROW_LARGE_BINARY:
+		return (flags & SHAPE_BYTE_ARRAYS) != 0 ?
+		    "base64 text or an array of bytes" : "base64 text";
 	default:
-		return r->form == FORM_BLOB ? "base64 text" : "a string";
+		return "a string";
 	}
 }

@@ -28,6 +28,10 @@ enum row_value_outcome row_value_number(struct column *, struct slice number,
 size_t row_value_run(struct column *, const char *p, const char *end,
     uint64_t *count, bool *full);
 
+/* The next number of a vector, or of a binary that is given as its bytes. */
+enum row_value_outcome row_value_item(struct column *, struct slice number,
+    const char **why) MUST_CHECK;
+
 /* What the rule gives a column that had no value in row row_count. */
 enum row_value_outcome row_value_fill(struct builder *,
     const struct store_shape *, uint32_t column, int64_t now_us) MUST_CHECK;
@@ -35,7 +39,7 @@ enum row_value_outcome row_value_fill(struct builder *,
 /* Value of a text column that is still being built. */
 struct slice row_value_text(const struct column *, uint64_t row);
 
-/* "an integer", "a string": what a column takes. */
-const char *row_value_expects(const struct column *, const struct rule *);
+/* "an integer", "a string": what a column takes; flags: the shape's. */
+const char *row_value_expects(const struct column *, uint32_t flags);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "common/base64.h"
 #include "common/json.h"
 #include "common/json_scan.h"
 #include "common/number.h"
@@ -80,15 +81,6 @@ print_int32(char *p, int32_t v)
 }
 
 static char *
-print_float(char *p, float v)
-{
-	if (isfinite(v))
-		return p + number_print_float(p, v);
-	memcpy(p, "null", 4);
-	return p + 4;
-}
-
-static char *
 print_double(char *p, double v)
 {
 	if (isfinite(v))
@@ -97,16 +89,35 @@ print_double(char *p, double v)
 	return p + 4;
 }
 
-/* One value of a fixed width, not null. */
 static char *
-print_scalar(char *p, const struct array *a, uint64_t i)
+print_float(char *p, float v, uint32_t flags)
+{
+	if ((flags & SHAPE_WIDE_FLOATS) != 0 || !isfinite(v))
+		return print_double(p, v);
+	return p + number_print_float(p, v);
+}
+
+static char *
+print_time(char *p, int64_t us, uint32_t flags)
+{
+	if ((flags & SHAPE_RAW_TIMES) != 0)
+		return p + number_print_int64(p, us);
+	*p++ = '"';
+	p += rfc3339_print(p, us);
+	*p++ = '"';
+	return p;
+}
+
+/* One value of a fixed width, not null. flags: of the shape. */
+static char *
+print_scalar(char *p, const struct array *a, uint64_t i, uint32_t flags)
 {
 	switch (a->field->type) {
 	case ARROW_INT8:
 	case ARROW_INT32:
 		return print_int32(p, (int32_t)array_int(a, i));
 	case ARROW_FLOAT32:
-		return print_float(p, array_float(a, i));
+		return print_float(p, array_float(a, i), flags);
 	case ARROW_FLOAT64:
 		return print_double(p, array_double(a, i));
 	case ARROW_BOOL:
@@ -114,10 +125,7 @@ print_scalar(char *p, const struct array *a, uint64_t i)
 		return p + (array_bool(a, i) ? 4 : 5);
 	case ARROW_TIMESTAMP:
 	case ARROW_TIMESTAMP_UTC:
-		*p++ = '"';
-		p += rfc3339_print(p, array_int(a, i));
-		*p++ = '"';
-		return p;
+		return print_time(p, array_int(a, i), flags);
 	case ARROW_UINT64:
 		return p + number_print_uint64(p, array_uint64(a, i));
 	default:
@@ -131,18 +139,34 @@ print_scalar(char *p, const struct array *a, uint64_t i)
 
 static_assert(SCALAR_TEXT_MAX >= NUMBER_TEXT_MAX, "any scalar");
 
-static bool
-is_text(const struct arrow_field *f)
-{
-	return f->type == ARROW_UTF8 || f->type == ARROW_LARGE_UTF8;
-}
+/* An array's value, with what says how it is written. */
+struct value {
+	const struct array *array;
+	const struct rule *rule;
+	uint32_t flags;			/* of the shape */
+};
 
 static bool
-write_scalar(struct buf *b, const struct array *a, uint64_t i)
+write_scalar(struct buf *b, const struct value *v, uint64_t i)
 {
 	if (!buf_reserve(b, SCALAR_TEXT_MAX))
 		return false;
-	b->len = (size_t)(print_scalar(b->ptr + b->len, a, i) - b->ptr);
+	b->len = (size_t)(print_scalar(b->ptr + b->len, v->array, i, v->flags) -
+	    b->ptr);
+	return true;
+}
+
+static bool
+write_bytes(struct buf *b, struct slice s)
+{
+	size_t len = BASE64_LENGTH(s.len);
+
+	if (!buf_reserve(b, len + 2))
+		return false;
+	b->ptr[b->len] = '"';
+	base64_encode(s, b->ptr + b->len + 1);
+	b->ptr[b->len + len + 1] = '"';
+	b->len += len + 2;
 	return true;
 }
 
@@ -155,9 +179,9 @@ write_text(struct buf *b, struct slice s, const struct rule *rule)
 	return json_put_text(b, s);
 }
 
-/* Items of fixed width; RUN_ITEMS of them for one look at the room. */
+/* A run of fixed width; RUN_ITEMS of them for one look at the room. */
 static bool
-write_items(struct buf *b, const struct array *a, struct span span)
+write_run(struct buf *b, const struct value *v, struct span span)
 {
 	uint64_t i = span.first, end = span.first + span.count, stop;
 	char *p;
@@ -168,11 +192,11 @@ write_items(struct buf *b, const struct array *a, struct span span)
 			return false;
 		p = b->ptr + b->len;
 		for (; i < stop; i++) {
-			if (array_is_null(a, i)) {
+			if (array_is_null(v->array, i)) {
 				memcpy(p, "null", 4);
 				p += 4;
 			} else {
-				p = print_scalar(p, a, i);
+				p = print_scalar(p, v->array, i, v->flags);
 			}
 			*p++ = ',';
 		}
@@ -181,46 +205,52 @@ write_items(struct buf *b, const struct array *a, struct span span)
 	return true;
 }
 
+static bool write_value(struct buf *, const struct value *, uint64_t i);
+
 static bool
-write_struct(struct buf *b, const struct array *a, uint64_t i)
+write_struct(struct buf *b, const struct value *v, uint64_t i)
 {
 	uint32_t m;
 
-	if (array_is_null(a, i))
-		return buf_append(b, "null", 4);
 	if (!put_char(b, '{'))
 		return false;
-	for (m = 0; m < a->field->child_count; m++) {
-		const struct array *c = &a->children[m];
+	for (m = 0; m < v->array->field->child_count; m++) {
+		struct value member = { .array = &v->array->children[m],
+		    .flags = v->flags };
 
-		if (array_is_null(c, i))
+		if (array_is_null(member.array, i))
 			continue;
-		if (!json_put_text(b, c->field->name) || !put_char(b, ':'))
-			return false;
-		if (is_text(c->field) ?
-		    !json_put_text(b, array_slice(c, i)) : !write_scalar(b, c, i))
-			return false;
-		if (!put_char(b, ','))
+		if (!json_put_text(b, member.array->field->name) ||
+		    !put_char(b, ':') || !write_value(b, &member, i) ||
+		    !put_char(b, ','))
 			return false;
 	}
 	return close_bracket(b, '}');
 }
 
 static bool
-write_list(struct buf *b, const struct array *a, uint64_t row)
+is_wide(const struct arrow_field *f)
 {
-	const struct array *items = &a->children[0];
-	struct span span = array_span(a, row);
+	return arrow_type_width((enum arrow_type)f->type) == 0 &&
+	    f->type != ARROW_BOOL;
+}
+
+static bool
+write_list(struct buf *b, const struct value *v, uint64_t row)
+{
+	struct value items = { .array = &v->array->children[0],
+	    .flags = v->flags };
+	struct span span = array_span(v->array, row);
 	uint64_t i;
 
 	if (!put_char(b, '['))
 		return false;
-	if (items->field->type != ARROW_STRUCT) {
-		if (!write_items(b, items, span))
+	if (!is_wide(items.array->field)) {
+		if (!write_run(b, &items, span))
 			return false;
 	} else {
 		for (i = span.first; i < span.first + span.count; i++) {
-			if (!write_struct(b, items, i) || !put_char(b, ','))
+			if (!write_value(b, &items, i) || !put_char(b, ','))
 				return false;
 		}
 	}
@@ -228,30 +258,58 @@ write_list(struct buf *b, const struct array *a, uint64_t row)
 }
 
 static bool
-write_column(struct buf *b, const struct array *a, uint64_t row,
-    const struct rule *rule)
+write_vector(struct buf *b, const struct value *v, uint64_t row)
 {
-	if (!json_put_text(b, a->field->name) || !put_char(b, ':'))
-		return false;
-	if (a->field->type == ARROW_LIST) {
-		if (!write_list(b, a, row))
-			return false;
-	} else if (is_text(a->field)) {
-		if (!write_text(b, array_slice(a, row), rule))
-			return false;
-	} else if (!write_scalar(b, a, row)) {
-		return false;
+	static const struct arrow_field number = { .type = ARROW_FLOAT32 };
+	uint64_t dim = (uint32_t)v->array->field->dim;
+	struct array flat = { .field = &number, .length = v->array->length * dim,
+	    .values = v->array->values };
+	struct value numbers = { .array = &flat, .flags = v->flags };
+
+	return put_char(b, '[') &&
+	    write_run(b, &numbers, (struct span){ row * dim, dim }) &&
+	    close_bracket(b, ']');
+}
+
+/* Depth is bounded by ARROW_DEPTH_MAX. */
+static bool
+write_value(struct buf *b, const struct value *v, uint64_t i)
+{
+	if (array_is_null(v->array, i))
+		return buf_append(b, "null", 4);
+	switch (v->array->field->type) {
+	case ARROW_UTF8:
+	case ARROW_LARGE_UTF8:
+		return write_text(b, array_slice(v->array, i), v->rule);
+	case ARROW_BINARY:
+	case ARROW_LARGE_BINARY:
+		return write_bytes(b, array_slice(v->array, i));
+	case ARROW_LIST:
+		return write_list(b, v, i);
+	case ARROW_FIXED_LIST:
+		return write_vector(b, v, i);
+	case ARROW_STRUCT:
+		return write_struct(b, v, i);
+	default:
+		return write_scalar(b, v, i);
 	}
-	return put_char(b, ',');
+}
+
+static bool
+write_column(struct buf *b, const struct value *v, uint64_t row)
+{
+	return json_put_text(b, v->array->field->name) && put_char(b, ':') &&
+	    write_value(b, v, row) && put_char(b, ',');
 }
 
 /* What is no field of the answer: see row_write.h. */
 static bool
-is_left_out(const struct array *a, const struct rule *rule, uint64_t row)
+is_left_out(const struct value *v, uint64_t row, bool asked)
 {
-	return rule->presence == RULE_INTERNAL || rule->form == FORM_BLOB ||
-	    array_is_null(a, row) ||
-	    (rule->members != NULL && array_span(a, row).count == 0);
+	return v->rule->presence == RULE_INTERNAL ||
+	    (v->rule->form == FORM_BLOB && !asked) ||
+	    array_is_null(v->array, row) ||
+	    (v->rule->members != NULL && array_span(v->array, row).count == 0);
 }
 
 bool
@@ -266,12 +324,13 @@ row_write(struct buf *b, const struct store_shape *shape,
 	if (!put_char(b, '{'))
 		return false;
 	for (i = 0; i < shape->schema.field_count; i++) {
-		const struct array *a = &batch->columns[i];
+		struct value v = { &batch->columns[i], &shape->rules[i],
+		    shape->flags };
 
 		if ((columns != NULL && !columns[i]) ||
-		    is_left_out(a, &shape->rules[i], row))
+		    is_left_out(&v, row, columns != NULL))
 			continue;
-		if (!write_column(b, a, row, &shape->rules[i]))
+		if (!write_column(b, &v, row))
 			goto full;
 	}
 	if (close_bracket(b, '}'))

@@ -118,7 +118,8 @@ run_create(struct op *op)
 {
 	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
 
-	s->err = store_create(api_engine()->root, s->q.kind, s->name);
+	s->err = store_create(api_engine()->root, s->q.kind, s->q.kind->shape,
+	    s->name);
 	return 0;
 }
 

@@ -11,7 +11,6 @@
  * many fields. A budget of fields and pairs bounds what a schema may cost.
  */
 
-#define NODES_MAX	(8 * ARROW_FIELDS_MAX)
 #define PAIRS_MAX	(16 * ARROW_FIELDS_MAX)
 
 /* Schema.fbs, union Type. */
@@ -363,7 +362,7 @@ ipc_schema_read(const struct ipc_message *m, struct arena *arena,
     struct arrow_schema *out)
 {
 	struct reader r = { .fb = { m->metadata, false }, .arena = arena,
-	    .nodes_left = NODES_MAX, .pairs_left = PAIRS_MAX };
+	    .nodes_left = ARROW_NODES_MAX, .pairs_left = PAIRS_MAX };
 	struct fb_table t = fb_table_at(&r.fb, m->header);
 	struct fb_vector v = fb_vector(&r.fb, &t, 1, 4);
 	struct arrow_schema s;

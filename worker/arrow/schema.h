@@ -49,6 +49,7 @@ enum arrow_type {
 
 #define ARROW_DEPTH_MAX	3	/* list, struct, leaf: no deeper tree exists */
 #define ARROW_FIELDS_MAX 1100	/* 1024 columns of a generic store and ours */
+#define ARROW_NODES_MAX	(8 * ARROW_FIELDS_MAX)	/* with what is in them */
 
 struct arrow_pair {		/* metadata: text to bytes */
 	struct slice key, value;

@@ -390,7 +390,7 @@ field_list_read(struct arena *a, struct Pb__Field **list, size_t count,
 	struct arrow_schema s = { 0 };
 	struct err e;
 
-	if (count > ARROW_FIELDS_MAX)
+	if (count > ARROW_NODES_MAX)
 		return FAIL(UNSUPPORTED, "too many columns");
 	s.field_count = count_children(&r, NO_PARENT);
 	e = read_all(&r, NO_PARENT, s.field_count, 1, &s.fields);

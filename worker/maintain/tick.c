@@ -13,6 +13,7 @@
 #include "worker/maintain/tick.h"
 #include "worker/store/registry.h"
 #include "worker/store/remove.h"
+#include "worker/store/shape.h"
 
 #define ROTATE_SPAN_NS	(5 * NS_PER_SEC)
 #define FORGET_SPAN_NS	(2 * NS_PER_SEC)
@@ -339,7 +340,13 @@ open_store(struct aged_store *a)
 	e = object_dir_open(a->env->root, directory, false, &a->dir);
 	/* The mark comes before the rename: without it the name still was
 	 * ours when we opened it. */
-	return err_is(e) ? e : aged_check(a);
+	if (!err_is(e))
+		e = aged_check(a);
+	if (err_is(e))
+		return e;
+	e = shape_load(a->kind, a->dir, &a->shape);
+	return e.kind == ERR_NOT_FOUND ?
+	    FAIL(CORRUPT, "store without a table") : e;
 }
 
 /* A busy guard is no failure: the work is being done. */
@@ -408,7 +415,6 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	if (!shm_store_peek(ref, &info) || err_is(shm_store_pin(ref)))
 		return;
 	a.kind = kind_get(info.kind);
-	a.shape = a.kind->shape;
 	a.deadline_ns = began + span_ns;
 	snprintf(a.name, sizeof(a.name), "%s", info.name);
 	arena_init(&a.errors, 64u << 10);
@@ -418,6 +424,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	plain(&result->fold_err);
 	plain(&result->delete_err);
 	arena_free(&a.errors);
+	shape_drop(a.kind, a.shape);
 	if (a.dir != NULL)
 		object_dir_close(a.dir);
 	shm_store_unpin(ref);

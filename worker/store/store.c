@@ -13,6 +13,7 @@
 #include "worker/store/read.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
+#include "worker/store/shape.h"
 #include "worker/store/store.h"
 
 /* How long a name is believed without a look at the registry: deletions by
@@ -25,6 +26,7 @@ struct open_job {
 	struct store *store;
 	struct shm_ref ref;
 	struct object_dir *dir;
+	const struct store_shape *shape;	/* NULL: the handle has one */
 	struct err err;
 };
 
@@ -69,6 +71,7 @@ free_store(struct store *s)
 	append_close(s);
 	read_close(s);
 	shm_readers_free(&s->readers);
+	shape_drop(s->kind, s->shape);
 	if (s->dir != NULL)
 		object_dir_close(s->dir);
 	free(s);
@@ -107,6 +110,11 @@ run_open(struct op *op)
 
 	j->err = reload_open(j->store->engine->root, j->store->kind,
 	    j->store->name, &j->ref, &j->dir);
+	if (err_is(j->err) || j->store->shape != NULL)
+		return 0;
+	j->err = shape_load(j->store->kind, j->dir, &j->shape);
+	if (err_is(j->err))
+		object_dir_close(j->dir);
 	return 0;
 }
 
@@ -164,6 +172,7 @@ opened(struct op *op, int32_t res)
 	} else if (!err_is(e)) {
 		s->ref = j->ref;
 		s->dir = j->dir;
+		s->shape = j->shape;
 	}
 	s->looked_ns = loop_now_ns(s->engine->loop);
 	free(j);
@@ -207,7 +216,6 @@ new_store(struct engine *en, const struct kind *kind, const char *name)
 		return NULL;
 	s->engine = en;
 	s->kind = kind;
-	s->shape = kind->shape;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	list_init(&s->openers);
 	list_init(&s->joined);
@@ -295,20 +303,27 @@ store_version(const struct store *s)
 
 static struct err
 create_table(struct object_dir *root, const struct kind *kind,
-    const char *name, const struct uuid *store, struct arena *arena)
+    const struct store_shape *shape, const char *name,
+    const struct uuid *store, struct arena *arena)
 {
 	char directory[REGISTRY_DIRECTORY_MAX], uuid[UUID_TEXT_LEN + 1];
-	struct arrow_pair meta = { .key = SLICE(META_STORE_UUID) };
+	struct arrow_pair *meta = arena_calloc(arena, 1 + shape->pair_count,
+	    sizeof(*meta));
 	struct commit_create create = {
-		.schema = &kind->shape->schema,
-		.key = kind->shape->schema.fields[kind->shape->key].name,
-		.metadata_count = 1, .metadata = &meta,
+		.schema = &shape->schema,
+		.key = shape->schema.fields[shape->key].name,
+		.metadata_count = 1 + shape->pair_count, .metadata = meta,
 	};
 	struct object_dir *dir;
 	struct err e;
 
+	if (meta == NULL)
+		return FAIL(NO_MEMORY, "metadata");
 	uuid_to_text(store, uuid);
-	meta.value = slice_of(uuid);
+	meta[0] = (struct arrow_pair){ SLICE(META_STORE_UUID), slice_of(uuid) };
+	if (shape->pair_count > 0)
+		memcpy(meta + 1, shape->pairs,
+		    shape->pair_count * sizeof(*meta));
 	registry_directory(kind, name, directory);
 	e = object_dir_open(root, directory, true, &dir);
 	if (err_is(e))
@@ -318,11 +333,26 @@ create_table(struct object_dir *root, const struct kind *kind,
 	return e;
 }
 
+/* What the table bears besides its uuid is what the create wants. */
+static bool
+same_shape(const struct table *t, const struct store_shape *shape)
+{
+	uint32_t i;
+
+	for (i = 0; i < shape->pair_count; i++) {
+		if (!slice_eq(table_metadata_get(t, shape->pairs[i].key),
+		    shape->pairs[i].value))
+			return false;
+	}
+	return true;
+}
+
 /* A directory that a create left behind before it registered: its uuid is
  * taken over, so that the create can be repeated (contract 2.3). */
 static struct err
-adopt(struct object_dir *root, const struct kind *kind, const char *name,
-    struct uuid *store, struct arena *arena)
+adopt(struct object_dir *root, const struct kind *kind,
+    const struct store_shape *shape, const char *name, struct uuid *store,
+    struct arena *arena)
 {
 	char directory[REGISTRY_DIRECTORY_MAX];
 	struct object_dir *dir;
@@ -340,6 +370,9 @@ adopt(struct object_dir *root, const struct kind *kind, const char *name,
 	if (!uuid_from_text(table_metadata_get(t, SLICE(META_STORE_UUID)),
 	    store))
 		e = FAIL(CORRUPT, "directory holds a table that is no store");
+	else if (!same_shape(t, shape))
+		e = FAIL(BAD_INPUT, "the directory of an unfinished create "
+		    "holds another schema");
 	table_free(t);
 	return e;
 }
@@ -369,7 +402,7 @@ check_created(struct object_dir *root, const struct kind *kind,
 
 static struct err
 create_once(struct object_dir *root, const struct kind *kind,
-    const char *name)
+    const struct store_shape *shape, const char *name)
 {
 	struct registry_entry entry = { .store = uuid_random(),
 	    .created_ms = clock_wall_us() / 1000 };
@@ -380,11 +413,14 @@ create_once(struct object_dir *root, const struct kind *kind,
 	e = registry_exists(root, kind, name);
 	if (e.kind != ERR_NOT_FOUND)
 		return err_is(e) ? e : FAIL(EXISTS, "store exists already");
-	arena_init(&arena, 16u << 20);
-	e = create_table(root, kind, name, &entry.store, &arena);
+	arena_init(&arena, 64u << 20);
+	e = create_table(root, kind, shape, name, &entry.store, &arena);
 	if (e.kind == ERR_EXISTS)
-		e = adopt(root, kind, name, &entry.store, &arena);
-	if (err_is(e)) {
+		e = adopt(root, kind, shape, name, &entry.store, &arena);
+	if (e.kind == ERR_BAD_INPUT) {
+		log_err(LOG_WARN, e, "store not created kind=%s store=%s",
+		    kind->name, name);
+	} else if (err_is(e)) {
 		log_err(LOG_DEBUG, e, "store not created");
 		e.what = "create the table";	/* its text is in arena */
 	} else {
@@ -400,14 +436,14 @@ create_once(struct object_dir *root, const struct kind *kind,
 
 struct err
 store_create(struct object_dir *root, const struct kind *kind,
-    const char *name)
+    const struct store_shape *shape, const char *name)
 {
 	struct err e;
 	int tries = 0;
 
 	/* Not found: a deletion came between, which frees the name. */
 	do
-		e = create_once(root, kind, name);
+		e = create_once(root, kind, shape, name);
 	while (e.kind == ERR_NOT_FOUND && ++tries < CREATE_TRIES);
 	if (e.kind == ERR_NOT_FOUND)
 		e = FAIL(UNAVAILABLE, "the store is being deleted, try again");

@@ -38,7 +38,7 @@ struct store {
 	struct list link;		/* engine's bucket */
 	struct engine *engine;
 	const struct kind *kind;
-	const struct store_shape *shape;
+	const struct store_shape *shape;	/* NULL until it is open */
 	char name[SHM_STORE_NAME_MAX + 1];
 	struct shm_ref ref;
 	struct object_dir *dir;
@@ -74,9 +74,10 @@ void store_forget(struct store *);
 /* The base version, as the contract's answers show it. */
 uint64_t store_version(const struct store *);
 
-/* Creates a store: registry, table, slot. For the pool: blocks. EXISTS. */
+/* Creates a store: registry and table. For the pool: blocks. EXISTS. BAD_INPUT:
+ * what a create that crashed left under that name has another shape. */
 struct err store_create(struct object_dir *root, const struct kind *,
-    const char *name) MUST_CHECK;
+    const struct store_shape *, const char *name) MUST_CHECK;
 
 /* All handles of the engine with this slot: NULL if there is none. */
 struct store *store_by_ref(struct engine *, struct shm_ref);
