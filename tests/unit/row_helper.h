@@ -21,6 +21,12 @@
 #define NOW_US	1793520001237000	/* 2026-11-01T08:00:01.237Z */
 #define ROOM	(64u << 20)
 
+/* Of which kind the rows are: a test may say it before it includes this. */
+#ifndef ROW_KIND
+#define ROW_KIND kind_rollout
+#define ROW_LIST "records"
+#endif
+
 struct rows {
 	struct arena arena;
 	struct builder builder;
@@ -31,7 +37,7 @@ struct rows {
 static inline const struct store_shape *
 shape(void)
 {
-	return kind_rollout.shape;
+	return ROW_KIND.shape;
 }
 
 static inline void
@@ -56,7 +62,7 @@ rows_read(struct rows *r, struct slice body, size_t cut, size_t step)
 	struct row_read *read;
 	size_t at = 0, n = MIN(cut, body.len);
 
-	r->err = row_read_open(&r->arena, shape(), "records", NOW_US, &r->builder,
+	r->err = row_read_open(&r->arena, shape(), ROW_LIST, NOW_US, &r->builder,
 	    &read);
 	assert_false(err_is(r->err));
 	while (at < body.len && !err_is(r->err)) {

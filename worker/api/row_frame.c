@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "worker/api/row_event.h"
 #include "worker/api/row_machine.h"
 #include "worker/api/row_value.h"
 
@@ -41,6 +42,14 @@ row_frame_fail_shape(struct row_read *r, const char *why)
 }
 
 ptrdiff_t
+row_frame_fail_at(struct row_read *r, struct slice name, const char *why)
+{
+	row_frame_top(r)->named = true;
+	row_frame_top(r)->name = name;
+	return row_frame_fail(r, why);
+}
+
+ptrdiff_t
 row_frame_fail_full(struct row_read *r)
 {
 	r->err = FAIL(TOO_LARGE, "the rows of one request are too large");
@@ -60,9 +69,7 @@ row_frame_push(struct row_read *r, enum frame_kind kind, enum state next)
 static ptrdiff_t
 missing(struct row_read *r, struct slice name)
 {
-	row_frame_top(r)->named = true;
-	row_frame_top(r)->name = name;
-	return row_frame_fail(r, "required, but missing or null");
+	return row_frame_fail_at(r, name, "required, but missing or null");
 }
 
 static ptrdiff_t
@@ -81,6 +88,8 @@ end_row(struct row_read *r)
 		if (row_value_fill(b, r->shape, i, r->now_us) != ROW_VALUE_OK)
 			return row_frame_fail_full(r);
 	}
+	if ((r->shape->flags & SHAPE_EVENTS) != 0 && row_event_end(r) < 0)
+		return JSON_BAD;
 	builder_end_row(b);
 	return 1;
 }
@@ -137,6 +146,9 @@ row_frame_pop(struct row_read *r)
 		break;
 	case FRAME_VECTOR:
 		n = end_vector(r, f->column);
+		break;
+	case FRAME_OBJECT:
+		n = row_event_end_value(r);
 		break;
 	case FRAME_LIST:
 	case FRAME_BYTES:

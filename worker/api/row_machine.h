@@ -11,7 +11,7 @@
  * is cut is kept and brought again in front of the next window, so that no step
  * knows of windows. Free values (metadata, unknown names) go through json_scan.
  *
- * The frames say where we are: body, rows, row, list, struct. They are also the
+ * The frames say where we are: body, rows, row, object, list, struct. They are also the
  * position in error texts. Nothing deeper exists (ARROW_DEPTH_MAX); all else is
  * in a free value, which keeps its own nesting.
  *
@@ -40,7 +40,8 @@ enum state {
 };
 
 enum frame_kind {
-	FRAME_BODY, FRAME_ROWS, FRAME_ROW, FRAME_LIST, FRAME_STRUCT,
+	FRAME_BODY, FRAME_ROWS, FRAME_ROW, FRAME_OBJECT, FRAME_LIST,
+	FRAME_STRUCT,
 	FRAME_VECTOR,			/* numbers of a fixed-size list */
 	FRAME_BYTES,			/* numbers that are the bytes of a binary */
 };
@@ -52,7 +53,7 @@ struct frame {
 	struct column *column;		/* all below ROW */
 	const struct rule *rule;	/* LIST, STRUCT: of the list */
 	uint64_t index;			/* ROWS, LIST, VECTOR, BYTES: of the item */
-	uint64_t seen;			/* STRUCT: members by bit */
+	uint64_t seen;			/* STRUCT, OBJECT: members by bit */
 };
 
 #define FRAMES_MAX	5
@@ -75,11 +76,13 @@ struct row_read {
 
 	/* The value at hand: where it goes; NULL: nowhere. */
 	struct column *column;
+	bool is_object;			/* to the shape's object */
 	const struct rule *rule;
 	struct base64 base64;
 	struct json_scan scan;
 
 	uint64_t seen[(ARROW_FIELDS_MAX + 63) / 64];	/* columns of the row */
+	bool seen_object;
 	uint16_t last;			/* column, + 1; 0: none yet */
 	uint16_t *next_of;		/* which column came after it last time */
 
@@ -110,7 +113,7 @@ static inline bool
 row_frame_is_object(const struct frame *f)
 {
 	return f->kind == FRAME_BODY || f->kind == FRAME_ROW ||
-	    f->kind == FRAME_STRUCT;
+	    f->kind == FRAME_OBJECT || f->kind == FRAME_STRUCT;
 }
 
 /* All answer JSON_BAD. why is a literal or in the arena. */
@@ -118,6 +121,8 @@ ptrdiff_t row_frame_fail(struct row_read *, const char *why);
 /* The body is no list of rows at all. */
 ptrdiff_t row_frame_fail_shape(struct row_read *, const char *why);
 ptrdiff_t row_frame_fail_full(struct row_read *);
+/* The same for a member of the innermost object, named as in JSON. */
+ptrdiff_t row_frame_fail_at(struct row_read *, struct slice name, const char *why);
 
 void row_frame_push(struct row_read *, enum frame_kind, enum state next);
 /* A closing bracket. */

@@ -4,8 +4,8 @@
 
 #include "worker/api/row_machine.h"
 
-/* A name that nobody knows: told once. In a struct it is told with the column
- * that the struct is in. */
+/* A name that nobody knows: told once. In a struct or an object it is told with
+ * the field of the row that this is in. */
 static ptrdiff_t
 ignore_name(struct row_read *r, struct slice name)
 {
@@ -14,10 +14,11 @@ ignore_name(struct row_read *r, struct slice name)
 	uint32_t i;
 	int n;
 
-	if (f->kind == FRAME_STRUCT) {
-		MUST(f[-2].kind == FRAME_ROW && f[-2].name.len < NAME_MAX_BYTES);
+	if (f->kind == FRAME_STRUCT || f->kind == FRAME_OBJECT) {
+		f -= f->kind == FRAME_STRUCT ? 2 : 1;
+		MUST(f->kind == FRAME_ROW && f->name.len < NAME_MAX_BYTES);
 		n = snprintf(told, sizeof(told), "%.*s.%.*s",
-		    (int)f[-2].name.len, f[-2].name.ptr, (int)name.len, name.ptr);
+		    (int)f->name.len, f->name.ptr, (int)name.len, name.ptr);
 		name = slice_make(told, MIN((size_t)n, sizeof(told) - 1));
 	}
 	for (i = 0; i < r->ignored_count; i++) {
@@ -41,6 +42,34 @@ unknown_name(struct row_read *r, struct slice name)
 	return ignore_name(r, name);
 }
 
+/* What a column is called in rows; empty: it is no field of theirs. */
+static struct slice
+name_of(const struct row_read *r, uint32_t column)
+{
+	const struct rule *rule = &r->shape->rules[column];
+
+	if (rule->presence == RULE_INTERNAL || rule->presence == RULE_MEMBER)
+		return (struct slice){ "", 0 };
+	return rule->name.len > 0 ? rule->name :
+	    r->shape->schema.fields[column].name;
+}
+
+static int
+find_column(const struct row_read *r, struct slice name)
+{
+	int i = arrow_schema_find(&r->shape->schema, name);
+	uint32_t k;
+
+	if (i >= 0 && slice_eq(name_of(r, (uint32_t)i), name))
+		return i;
+	for (k = 0; k < r->shape->schema.field_count; k++) {
+		if (r->shape->rules[k].name.len > 0 &&
+		    slice_eq(r->shape->rules[k].name, name))
+			return (int)k;
+	}
+	return -1;
+}
+
 static ptrdiff_t
 unknown_column(struct row_read *r, struct slice name)
 {
@@ -56,7 +85,7 @@ known_column(struct row_read *r, uint32_t i)
 	struct frame *f = row_frame_top(r);
 	uint64_t bit = 1ull << (i % 64);
 
-	f->name = r->shape->schema.fields[i].name;
+	f->name = name_of(r, i);
 	if ((r->seen[i / 64] & bit) != 0)
 		return row_frame_fail(r, "given twice");
 	r->seen[i / 64] |= bit;
@@ -87,23 +116,62 @@ known_member(struct row_read *r, struct frame *f, struct slice name)
 	return 1;
 }
 
+static ptrdiff_t
+known_object(struct row_read *r, struct frame *f)
+{
+	f->name = r->shape->object->name;
+	if (r->seen_object)
+		return row_frame_fail(r, "given twice");
+	r->seen_object = r->is_object = true;
+	return 1;
+}
+
+static ptrdiff_t
+name_in_row(struct row_read *r, struct frame *f, struct slice name)
+{
+	int i;
+
+	if (r->shape->object != NULL && slice_eq(r->shape->object->name, name))
+		return known_object(r, f);
+	i = find_column(r, name);
+	return i < 0 ? unknown_column(r, name) : known_column(r, (uint32_t)i);
+}
+
+static ptrdiff_t
+name_in_object(struct row_read *r, struct frame *f, struct slice name)
+{
+	const struct rule_object *object = r->shape->object;
+	uint32_t i;
+
+	for (i = 0; i < object->member_count; i++) {
+		if (slice_eq(object->members[i].name, name))
+			break;
+	}
+	if (i == object->member_count)
+		return unknown_name(r, name);
+	f->name = object->members[i].name;
+	if ((f->seen >> i & 1) != 0)
+		return row_frame_fail(r, "given twice");
+	f->seen |= 1ull << i;
+	r->column = &r->builder->columns[object->members[i].column];
+	r->rule = &r->shape->rules[object->members[i].column];
+	return 1;
+}
+
 ptrdiff_t
 row_name_done(struct row_read *r)
 {
 	struct slice name = slice_make(r->name, r->name_len);
 	struct frame *f = row_frame_top(r);
-	int i;
 
 	f->named = true;
 	r->state = AT_COLON;
 	if (f->kind == FRAME_STRUCT)
 		return known_member(r, f, name);
-	if (f->kind == FRAME_ROW) {
-		i = arrow_schema_find(&r->shape->schema, name);
-		if (i < 0 || r->shape->rules[i].presence == RULE_INTERNAL)
-			return unknown_column(r, name);
-		return known_column(r, (uint32_t)i);
-	}
+	if (f->kind == FRAME_OBJECT)
+		return name_in_object(r, f, name);
+	if (f->kind == FRAME_ROW)
+		return name_in_row(r, f, name);
 	r->column = NULL;
 	if (!slice_eq(name, r->list_name))
 		return unknown_name(r, name);
@@ -121,7 +189,7 @@ row_name_begin(struct row_read *r, const char *p, const char *end)
 	if (*p != '"')
 		return row_frame_fail(r, "no name where one is due");
 	if (row_frame_top(r)->kind == FRAME_ROW && i != NO_COLUMN) {
-		name = r->shape->schema.fields[i].name;
+		name = name_of(r, i);
 		if ((size_t)(end - p) >= name.len + 2 &&
 		    memcmp(p + 1, name.ptr, name.len) == 0 &&
 		    p[name.len + 1] == '"') {

@@ -236,9 +236,33 @@ begin_struct(struct row_read *r, const char *p, const char *end)
 	return 1;
 }
 
+/* The members of the object are columns of the row. */
+static ptrdiff_t
+begin_object(struct row_read *r, const char *p, const char *end)
+{
+	const char *why = "must be an object";
+	int n;
+
+	if (*p == '{') {
+		r->is_object = false;
+		row_frame_push(r, FRAME_OBJECT, AT_FIRST_NAME);
+		return 1;
+	}
+	n = *p == 'n' ? json_word(p, end, &why) : JSON_BAD;
+	if (n == JSON_BAD)
+		return row_frame_fail(r, why);
+	if (n == JSON_MORE)
+		return JSON_MORE;
+	r->is_object = false;
+	row_frame_value_done(r);
+	return n;
+}
+
 static ptrdiff_t
 step_column(struct row_read *r, const char *p, const char *end)
 {
+	if (r->rule->form == FORM_VALUE)
+		return begin_free(r, p, end);
 	if (*p == 'n')
 		return step_null(r, p, end);
 	if (r->rule->form == FORM_JSON)
@@ -279,6 +303,8 @@ step_value(struct row_read *r, const char *p, const char *end)
 		row_frame_push(r, FRAME_ROWS, AT_FIRST_ITEM);
 		return 1;
 	}
+	if (r->is_object)
+		return begin_object(r, p, end);
 	if (r->column == NULL)
 		return begin_free(r, p, end);
 	return step_column(r, p, end);
@@ -292,6 +318,7 @@ begin_row(struct row_read *r, const char *p)
 	row_frame_push(r, FRAME_ROW, AT_FIRST_NAME);
 	memset(r->seen, 0, (r->shape->schema.field_count + 63) / 64 * 8);
 	r->last = 0;
+	r->seen_object = false;
 	return 1;
 }
 

@@ -29,15 +29,45 @@ take_text(struct row_read *r, const char *p, size_t n)
 	return true;
 }
 
+static bool
+is_word(const struct row_read *r)
+{
+	size_t len = column_open_length(r->column);
+	struct slice text = slice_make(column_tail(r->column) - len, len);
+	uint32_t i;
+
+	for (i = 0; len > 0 && i < r->rule->word_count; i++) {
+		if (slice_eq(r->rule->words[i], text))
+			return true;
+	}
+	return false;
+}
+
+static const char *
+words_of(const struct row_read *r)
+{
+	const char *all = "";
+	uint32_t i;
+
+	for (i = 0; i < r->rule->word_count; i++)
+		all = arena_printf(r->arena, "%s%s%s", all,
+		    i == 0 ? "" : ", ", r->rule->words[i].ptr);
+	return all;
+}
+
 static ptrdiff_t
 text_done(struct row_read *r)
 {
 	uint64_t len = column_open_length(r->column);
 
-	if (r->rule->form == FORM_KEY && len == 0)
+	if ((r->rule->form == FORM_KEY || r->rule->form == FORM_FILLED) &&
+	    len == 0)
 		return row_frame_fail(r, "must not be empty");
 	if (r->rule->form == FORM_KEY && len > STORE_KEY_BYTES_MAX)
 		return row_frame_fail(r, "too long for a key");
+	if (r->rule->word_count > 0 && !is_word(r))
+		return row_frame_fail(r, arena_printf(r->arena,
+		    "must be one of %s", words_of(r)));
 	if (!column_end_value(r->column))
 		return row_frame_fail_full(r);
 	row_frame_value_done(r);

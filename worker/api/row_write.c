@@ -7,6 +7,7 @@
 #include "common/json_scan.h"
 #include "common/number.h"
 #include "common/rfc3339.h"
+#include "worker/api/row_event.h"
 #include "worker/api/row_write.h"
 
 /*
@@ -298,7 +299,8 @@ write_value(struct buf *b, const struct value *v, uint64_t i)
 static bool
 write_column(struct buf *b, const struct value *v, uint64_t row)
 {
-	return json_put_text(b, v->array->field->name) && put_char(b, ':') &&
+	return json_put_text(b, v->rule->name.len > 0 ? v->rule->name :
+	    v->array->field->name) && put_char(b, ':') &&
 	    write_value(b, v, row) && put_char(b, ',');
 }
 
@@ -330,6 +332,15 @@ row_write(struct buf *b, const struct store_shape *shape,
 		if ((columns != NULL && !columns[i]) ||
 		    is_left_out(&v, row, columns != NULL))
 			continue;
+		if (shape->rules[i].presence == RULE_MEMBER) {
+			/* All of them at once, in the place of the first. */
+			if (i != shape->object->members[0].column)
+				continue;
+			if (!row_event_write_value(b, batch, row) ||
+			    !put_char(b, ','))
+				goto full;
+			continue;
+		}
 		if (!write_column(b, &v, row))
 			goto full;
 	}
