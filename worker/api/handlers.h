@@ -4,7 +4,7 @@
 /*
  * handlers - the names that route.def uses; each lives in the file of its
  * resource: status.c (health, metrics), stores.c, rollouts.c (append), rows.c
- * (reads), internal.c.
+ * (reads), generic.c (get-rows, flush), internal.c (folds).
  *
  * Locking:	all on the loop's thread.
  */
@@ -22,6 +22,9 @@ extern const struct http_handler api_rollout_append;
 extern const struct http_handler api_row_list;
 extern const struct http_handler api_row_get;
 extern const struct http_handler api_row_blob;
+extern const struct http_handler api_row_get_many;
+extern const struct http_handler api_store_seal;
+extern const struct http_handler api_store_fold;
 
 extern const struct http_handler api_internal_fold;
 extern const struct http_handler api_internal_executor;

@@ -5,6 +5,7 @@
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
+#include "worker/api/query.h"
 #include "worker/api/request.h"
 
 /*
@@ -57,15 +58,53 @@ fold_then(struct api_request *q)
 }
 
 static void
-fold_begin(struct http_request *r)
+store_fold_begin(struct http_request *r)
 {
 	struct fold_request *f = api_state(r, sizeof(*f));
 
+	if (f != NULL)
+		api_open(&f->q, r, api_kind(r), fold_then);
+}
+
+const struct http_handler api_store_fold = {
+	.begin = store_fold_begin,
+	.finish = api_finish,
+};
+
+/* ?kind=generic; without it a rollout store (contract 2.7.1). */
+static struct err
+asked_kind(struct http_request *r, const struct kind **kind)
+{
+	struct slice name;
+	bool found;
+	struct err e;
+
+	*kind = kind_get(STORE_ROLLOUT);
+	e = query_text(r->head.query, "kind", &r->arena, &name, &found);
+	if (err_is(e) || !found)
+		return e;
+	*kind = kind_find(name);
+	return *kind != NULL ? OK : FAIL(BAD_INPUT,
+	    "query parameter 'kind' must be rollout, datagen or generic");
+}
+
+static void
+fold_begin(struct http_request *r)
+{
+	struct fold_request *f = api_state(r, sizeof(*f));
+	const struct kind *kind;
+	struct err e;
+
 	if (f == NULL)
 		return;
+	e = asked_kind(r, &kind);
+	if (err_is(e)) {
+		http_reply_err(r, e);
+		return;
+	}
 	/* /api/v1/internal/merge-wal/{name}: one segment further than others. */
 	r->head.segments[API_SEGMENT_NAME] = r->head.segments[4];
-	api_open(&f->q, r, kind_get(STORE_ROLLOUT), fold_then);
+	api_open(&f->q, r, kind, fold_then);
 }
 
 const struct http_handler api_internal_fold = {

@@ -110,7 +110,7 @@ struct err
 query_served(struct slice query, struct arena *arena)
 {
 	static const char *const unserved[] = { "filters", "filter", "order",
-	    "columns", "after", "version", "consistency", "unknown",
+	    "after", "version", "consistency", "unknown",
 	    "nonfinite", "surrogates", "check", "on_conflict" };
 	struct slice value;
 	bool found = false;

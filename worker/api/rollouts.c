@@ -14,7 +14,8 @@
 #include "worker/store/append.h"
 
 /*
- * POST /api/v1/rollouts/{name}/records
+ * POST /api/v1/rollouts/{name}/records, and the appends of other kinds that are
+ * one list of rows.
  *
  * A body that came whole is parsed into the writer's pending batch and cut
  * back if it is bad; a longer one goes piece by piece into a builder of its
@@ -109,11 +110,13 @@ make_reply(struct append_request *a, const struct builder *b,
 	json_write_init(&w, &a->reply);
 	json_write_open(&w, NULL, '{');
 	json_write_uint64(&w, "version", store_version(a->q.store));
-	json_write_open(&w, "ids", '[');
-	for (i = 0; i < rows->count; i++)
-		json_write_text(&w, NULL, row_read_key(b, a->q.store->shape,
-		    rows->first_row + i));
-	json_write_close(&w, ']');
+	if (a->q.kind->append_ids) {
+		json_write_open(&w, "ids", '[');
+		for (i = 0; i < rows->count; i++)
+			json_write_text(&w, NULL, row_read_key(b,
+			    a->q.store->shape, rows->first_row + i));
+		json_write_close(&w, ']');
+	}
 	json_write_uint64(&w, "count", rows->count);
 	if (rows->ignored_count > 0) {
 		json_write_open(&w, "ignored", '[');
@@ -133,6 +136,9 @@ count_blobs(const struct append_request *a, const struct builder *b,
 	const struct store_shape *shape = a->q.store->shape;
 	struct batch batch = builder_batch((struct builder *)b);
 	uint64_t i;
+
+	if (shape->blob < 0)
+		return;
 
 	for (i = rows->first_row; i < rows->first_row + rows->count; i++) {
 		const struct array *blob = &batch.columns[shape->blob];
@@ -157,6 +163,10 @@ submit(struct append_request *a, struct builder *b)
 		return;
 	}
 	count_blobs(a, b, &rows);
+	if (rows.count == 0) {
+		reply_done(a);		/* there is nothing to wait for */
+		return;
+	}
 	a->append.done = appended;
 	a->append.row_count = rows.count;
 	a->append.own = a->own;
@@ -178,8 +188,8 @@ take_whole(struct append_request *a, struct slice body)
 		return;
 	}
 	mark = b->row_count;
-	e = row_read_open(&a->q.r->arena, a->q.store->shape, "records",
-	    (int64_t)clock_wall_us(), b, &a->reader);
+	e = row_read_open(&a->q.r->arena, a->q.store->shape,
+	    a->q.kind->rows, (int64_t)clock_wall_us(), b, &a->reader);
 	if (!err_is(e))
 		e = row_read_feed(a->reader, body);
 	if (err_is(e))
@@ -211,8 +221,8 @@ begin_pieces(struct append_request *a)
 		a->own = NULL;
 		return e;
 	}
-	return row_read_open(&a->q.r->arena, a->q.store->shape, "records",
-	    (int64_t)clock_wall_us(), a->own, &a->reader);
+	return row_read_open(&a->q.r->arena, a->q.store->shape,
+	    a->q.kind->rows, (int64_t)clock_wall_us(), a->own, &a->reader);
 }
 
 static void
@@ -240,14 +250,27 @@ store_is_open(struct api_request *q)
 	http_resume(q->r);
 }
 
+static struct err
+check_media(struct http_request *r)
+{
+	enum media media = media_of(r->head.content_type);
+	bool any_body = api_kind(r)->any_body;
+
+	if (media == MEDIA_JSON || (media == MEDIA_JSON_LIKE && !any_body))
+		return OK;
+	return any_body ?
+	    FAIL(BAD_INPUT, "Content-Type must be application/json") :
+	    FAIL(MEDIA_TYPE, "Content-Type must be application/json");
+}
+
 static void
 append_begin(struct http_request *r)
 {
 	struct err e = query_served(r->head.query, &r->arena);
 	struct append_request *a;
 
-	if (!err_is(e) && media_of(r->head.content_type) != MEDIA_JSON)
-		e = FAIL(BAD_INPUT, "Content-Type must be application/json");
+	if (!err_is(e))
+		e = check_media(r);
 	if (err_is(e)) {
 		http_reply_err(r, e);
 		return;

@@ -227,7 +227,8 @@ row_value_run(struct column *c, const char *p, const char *end, uint64_t *count,
 	}
 	run.length = n;
 	*count = n;
-	*full = !column_copy_run(c, &run, 0, n);
+	/* Without items the value at hand may be bytes that are half there. */
+	*full = n > 0 && !column_copy_run(c, &run, 0, n);
 	return (size_t)(p - from);
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/fault.h"
 #include "common/log.h"
+#include "worker/api/columns.h"
 #include "worker/api/handlers.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
@@ -25,6 +26,7 @@ struct get_request {
 	uint64_t at;
 	bool found;
 	enum read_for purpose;
+	const bool *columns;
 	struct buf reply;
 };
 
@@ -41,17 +43,20 @@ static struct err
 get_guarded(void *ctx)
 {
 	struct get_request *g = ctx;
+	const char *name = g->q.kind->row;
 	struct err e = read_guarded(g);
 
 	if (err_is(e))
 		return e;
+	if (!g->found && name == NULL)
+		return FAIL(NOT_FOUND, "no such row");
 	if (!g->found)
-		return buf_append_slice(&g->reply,
-		    SLICE("{\"record\":null}")) ? OK :
+		return buf_printf(&g->reply, "{\"%s\":null}", name) ? OK :
 		    FAIL(NO_MEMORY, "answer");
-	if (!buf_append_slice(&g->reply, SLICE("{\"record\":")) ||
-	    !row_write(&g->reply, g->q.store->shape, &g->batch, g->at, NULL) ||
-	    !buf_append(&g->reply, "}", 1))
+	if ((name != NULL && !buf_printf(&g->reply, "{\"%s\":", name)) ||
+	    !row_write(&g->reply, g->q.store->shape, &g->batch, g->at,
+	    g->columns) ||
+	    (name != NULL && !buf_append(&g->reply, "}", 1)))
 		return FAIL(NO_MEMORY, "row is too large to answer");
 	return OK;
 }
@@ -63,7 +68,10 @@ get_then(struct api_request *q)
 	struct err e;
 
 	buf_init(&g->reply, ROW_JSON_MAX);
-	e = object_map_guarded(get_guarded, g);
+	e = columns_of_query(q->r->head.query, q->store->shape, &q->r->arena,
+	    &g->columns);
+	if (!err_is(e))
+		e = object_map_guarded(get_guarded, g);
 	if (err_is(e))
 		api_reply_read_err(q, e);
 	else
@@ -149,6 +157,7 @@ struct list_request {
 	struct read_list *list;
 	uint64_t limit, offset;
 	bool begun, ended;
+	const bool *columns;
 	bool any;			/* a row went out: comma before the next */
 	struct buf first;		/* what was made before the head */
 	struct buf *out;
@@ -164,7 +173,7 @@ fill_guarded(void *ctx)
 
 	if (!l->begun) {
 		l->begun = true;
-		if (!buf_append_slice(l->out, SLICE("{\"records\":[")))
+		if (!buf_printf(l->out, "{\"%s\":[", l->q.kind->rows))
 			return FAIL(NO_MEMORY, "answer");
 		e = read_list_skip(l->list, l->limit == 0 ? 0 : l->offset);
 	}
@@ -180,7 +189,8 @@ fill_guarded(void *ctx)
 			    FAIL(NO_MEMORY, "answer");
 		}
 		if ((l->any && !buf_append(l->out, ",", 1)) ||
-		    !row_write(l->out, l->q.store->shape, batch, at, NULL))
+		    !row_write(l->out, l->q.store->shape, batch, at,
+		    l->columns))
 			return FAIL(NO_MEMORY, "row is too large to answer");
 		l->any = true;
 		l->limit--;
@@ -223,7 +233,10 @@ list_then(struct api_request *q)
 	    .content_type = SLICE("application/json") };
 	struct err e;
 
-	e = read_list_open(q->store, &l->list);
+	e = columns_of_query(q->r->head.query, q->store->shape, &q->r->arena,
+	    &l->columns);
+	if (!err_is(e))
+		e = read_list_open(q->store, &l->list);
 	if (!err_is(e)) {
 		l->out = &l->first;
 		e = object_map_guarded(fill_guarded, l);

@@ -8,6 +8,7 @@
 #include "worker/api/handlers.h"
 #include "worker/api/media.h"
 #include "worker/api/request.h"
+#include "worker/store/generic.h"
 #include "worker/store/registry.h"
 #include "worker/store/remove.h"
 
@@ -26,6 +27,8 @@ struct store_request {
 	struct err err;
 	char name[SHM_STORE_NAME_MAX + 1];
 	struct registry_entry entry;
+	struct store_shape own;		/* create: of a kind without one */
+	const struct store_shape *shape;
 	struct arena names_arena;
 	const char **names;
 	uint32_t name_count;
@@ -66,6 +69,8 @@ reply_info(struct store_request *s, uint16_t status)
 	json_write_open(&w, NULL, '{');
 	write_info(&w, s, s->q.store->name);
 	json_write_uint64(&w, "version", store_version(s->q.store));
+	if (s->q.store->shape->spec.len > 0)
+		json_write_raw(&w, "schema", s->q.store->shape->spec);
 	json_write_close(&w, '}');
 	if (json_write_done(&w))
 		http_reply_json(s->q.r, status, buf_slice(&s->reply));
@@ -118,7 +123,7 @@ run_create(struct op *op)
 {
 	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
 
-	s->err = store_create(api_engine()->root, s->q.kind, s->q.kind->shape,
+	s->err = store_create(api_engine()->root, s->q.kind, s->shape,
 	    s->name);
 	return 0;
 }
@@ -158,10 +163,29 @@ created(struct op *op, int32_t res)
 	store_open(api_engine(), s->q.kind, s->name, &s->q.wait);
 }
 
+/* The shape of a kind whose stores bring their own (contract 3.3.1). */
+static struct err
+parse_shape(struct store_request *s, const struct json *object,
+    const struct json *schema)
+{
+	const struct json *seal = NULL;
+	struct arena *arena = &s->q.r->arena;
+	struct err e;
+
+	e = json_get(arena, object, "seal_on_add", JSON_OPTIONAL, &seal);
+	if (!err_is(e) && seal != NULL && seal->type != JSON_BOOL)
+		e = FAIL(SHAPE, "seal_on_add: expected true or false");
+	if (!err_is(e))
+		e = generic_shape_make(arena, schema,
+		    seal != NULL && seal->truth, &s->own);
+	s->shape = &s->own;
+	return e;
+}
+
 static struct err
 parse_create(struct store_request *s, struct slice body)
 {
-	const struct json *object, *option, *options = NULL;
+	const struct json *object, *option, *options = NULL, *schema = NULL;
 	struct arena *arena = &s->q.r->arena;
 	struct slice name = { "", 0 };
 	struct err e;
@@ -179,8 +203,14 @@ parse_create(struct store_request *s, struct slice body)
 				    "strings");
 		}
 	}
+	if (!err_is(e) && s->q.kind->shape == NULL)
+		e = json_get_object(arena, object, "schema", JSON_REQUIRED,
+		    &schema);
 	if (!err_is(e))
 		e = registry_name_check(name);
+	s->shape = s->q.kind->shape;
+	if (!err_is(e) && s->shape == NULL)
+		e = parse_shape(s, object, schema);
 	if (err_is(e))
 		return e;
 	memcpy(s->name, name.ptr, name.len);

@@ -19,6 +19,7 @@ const struct kind kind_generic = {
 static const struct kind *const kinds[] = {
 	&kind_rollout,
 	&kind_datagen,
+	&kind_generic,
 };
 
 const struct kind *

@@ -123,6 +123,8 @@ struct kind {
 	const char *rows;		/* "records": in bodies of appends, lists */
 	const char *row;		/* "record": around a get's; NULL: bare */
 	bool append_ids;		/* the answer to an append names ids */
+	bool any_body;			/* a body of no known type or form is 400,
+					 * else 415 and 422 (contract 1.3) */
 	const char *suffix;		/* ".rollout.lance" of its directory */
 	const struct store_shape *shape;	/* NULL: each store has its own */
 };

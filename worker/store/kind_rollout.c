@@ -135,6 +135,7 @@ const struct kind kind_rollout = {
 	.rows = "records",
 	.row = "record",
 	.append_ids = true,
+	.any_body = true,
 	.suffix = ".rollout.lance",
 	.shape = &rollout_shape,
 };
