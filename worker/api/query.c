@@ -107,10 +107,25 @@ query_uint64(struct slice query, const char *name, struct arena *arena,
 }
 
 struct err
+query_strong(struct slice query, struct arena *arena, bool *strong)
+{
+	struct slice text;
+	bool found;
+	struct err e = query_text(query, "consistency", arena, &text, &found);
+
+	*strong = false;
+	if (err_is(e) || !found)
+		return e;
+	*strong = slice_eq(text, SLICE("strong"));
+	return *strong ? OK : FAIL(BAD_INPUT,
+	    "query parameter 'consistency' must be strong");
+}
+
+struct err
 query_served(struct slice query, struct arena *arena)
 {
 	static const char *const unserved[] = { "filters", "filter", "order",
-	    "after", "version", "consistency", "unknown",
+	    "after", "version", "unknown",
 	    "nonfinite", "surrogates", "check", "on_conflict" };
 	struct slice value;
 	bool found = false;

@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "worker/api/query.h"
 #include "worker/api/request.h"
 #include "worker/store/registry.h"
 
@@ -97,6 +98,7 @@ opened_view(struct store_wait *w, struct err e)
 	}
 	q->store = w->store;
 	w->done = viewed;
+	w->strong |= (q->store->shape->flags & SHAPE_READ_STRONG) != 0;
 	read_view(q->store, w);
 }
 
@@ -138,7 +140,13 @@ void
 api_open_view(struct api_request *q, struct http_request *r,
     const struct kind *kind, void (*then)(struct api_request *))
 {
-	start(q, r, kind, opened_view, then);
+	struct err e = query_strong(r->head.query, &r->arena,
+	    &q->wait.strong);
+
+	if (err_is(e))
+		http_reply_err(r, e);
+	else
+		start(q, r, kind, opened_view, then);
 }
 
 void

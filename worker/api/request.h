@@ -44,7 +44,8 @@ const struct kind *api_kind(const struct http_request *);
  * names; then(q) is called with q->store, or the error is answered. */
 void api_open(struct api_request *, struct http_request *, const struct kind *,
     void (*then)(struct api_request *));
-/* The same, and then the view is current: then may get and list. */
+/* The same, and then the view is current: then may get and list. It is strong if
+ * the query or the store's shape says so (contract 4.2). */
 void api_open_view(struct api_request *, struct http_request *,
     const struct kind *, void (*then)(struct api_request *));
 /* For handlers whose r->user is a struct api_request. */

@@ -12,6 +12,10 @@
  * Last commits are loaded before the view is compared, so that whatever was
  * acknowledged when the read began is in what it reads (design 5).
  *
+ * A wait that is strong also reads what other instances have acknowledged and
+ * not sealed: their tails are read to the end, which costs a job on the pool,
+ * a sync and a pass over the last entry of each of their shards.
+ *
  * Locking:	the loop's thread.
  * Errors:	UNAVAILABLE: the view could not be had after three tries.
  *		BUSY (pending): too many generations, contract 6.6.

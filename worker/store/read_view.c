@@ -21,7 +21,7 @@ struct view_job {
 	struct snapshot *snapshot;	/* taken now, or the store's, held */
 	uint32_t tail_count;
 	struct tail **tails;		/* the store's, meanwhile */
-	bool tails_only;
+	bool tails_only, strong;
 	struct err err;
 };
 
@@ -111,7 +111,10 @@ run_view(struct op *op)
 		if (!j->tails_only || tries > 0) {
 			struct snapshot *taken;
 
-			j->err = reload_others(s->dir, s->kind, s->ref);
+			j->err = j->strong ? reload_tails(s->dir, s->kind,
+			    s->ref) : OK;
+			if (!err_is(j->err))
+				j->err = reload_others(s->dir, s->kind, s->ref);
 			if (!err_is(j->err))
 				j->err = snapshot_take(s->dir, s->shape,
 				    s->ref, &s->readers, j->snapshot, &taken);
@@ -140,6 +143,18 @@ serve(struct list *waiting, struct err e)
 }
 
 static void view_or_job(struct store *);
+
+static bool
+any_strong(const struct list *waiting)
+{
+	struct list *l;
+
+	LIST_FOREACH(l, waiting) {
+		if (CONTAINER_OF(l, struct store_wait, link)->strong)
+			return true;
+	}
+	return false;
+}
 
 static void
 view_done(struct op *op, int32_t res)
@@ -183,6 +198,7 @@ start_job(struct store *s, bool tails_only)
 	j->snapshot = s->snapshot == NULL ? NULL : snapshot_hold(s->snapshot);
 	j->tails = s->tails;
 	j->tail_count = s->tail_count;
+	j->strong = any_strong(&j->waiting);
 	j->tails_only = tails_only;
 	j->op.done = view_done;
 	s->tails = NULL;
@@ -231,6 +247,19 @@ others_moved(struct store *s)
 	return false;
 }
 
+/* Whether a strong read has anybody to ask. */
+static bool
+has_others(const struct snapshot *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->shard_count; i++) {
+		if (s->shards[i].shard >= SHM_SHARD_RECORD)
+			return true;
+	}
+	return false;
+}
+
 static uint64_t
 bytes_behind(const struct store *s)
 {
@@ -263,7 +292,8 @@ view_or_job(struct store *s)
 		return;
 	}
 	behind = bytes_behind(s);
-	if (!snapshot_is_current(s->snapshot) || others_moved(s)) {
+	if (!snapshot_is_current(s->snapshot) || others_moved(s) ||
+	    (any_strong(&s->viewers) && has_others(s->snapshot))) {
 		start_job(s, false);
 	} else if (s->snapshot->view.pinned_version != 0) {
 		list_init(&waiting);

@@ -408,6 +408,43 @@ reload_others(struct object_dir *dir, const struct kind *kind,
 	return err_is(e) || !news ? e : reload_slot(dir, kind, ref);
 }
 
+static struct err
+load_tail(struct loading *l, const struct uuid *shard)
+{
+	uint32_t number = shm_store_shard_find(l->ref, shard);
+	struct shard_manifest m;
+	struct err e;
+
+	/* Ours announce themselves; one that is new is loaded with its view. */
+	if (number == SHM_SHARD_NONE || number < SHM_SHARD_RECORD)
+		return OK;
+	e = shard_manifest_load(l->dir, shard, &l->arena, &m);
+	if (e.kind == ERR_NOT_FOUND)
+		return OK;
+	return err_is(e) ? e : load_commit(l, shard, false,
+	    shm_store_shard(l->ref, number), m.replay_after);
+}
+
+struct err
+reload_tails(struct object_dir *dir, const struct kind *kind,
+    struct shm_ref ref)
+{
+	struct loading l = { .dir = dir, .kind = kind, .ref = ref };
+	struct err e;
+	uint32_t i;
+
+	arena_init(&l.arena, RELOAD_BYTES_MAX);
+	e = list_shards(&l);
+	for (i = 0; !err_is(e) && i < l.shard_count; i++)
+		e = load_tail(&l, &l.shards[i]);
+	if (err_is(e))
+		e.what = "read the tails of other instances"; /* was in l.arena */
+	else
+		raise_clock(&l);
+	arena_free(&l.arena);
+	return e;
+}
+
 struct err
 reload_open(struct object_dir *root, const struct kind *kind,
     const char *name, struct shm_ref *ref, struct object_dir **out)

@@ -47,6 +47,15 @@ struct err reload_slot(struct object_dir *dir, const struct kind *,
 struct err reload_others(struct object_dir *dir, const struct kind *,
     struct shm_ref) MUST_CHECK;
 
+/*
+ * What a strong read asks before that: reads the tails of other instances to
+ * their ends, synced, and announces them here, as their owners cannot. Where
+ * they end is known before the view is, so what is sealed meanwhile is in the
+ * manifest that reload_others finds. For the pool.
+ */
+struct err reload_tails(struct object_dir *dir, const struct kind *,
+    struct shm_ref) MUST_CHECK;
+
 /* "memwald:max_seq:SHARD", META_MAX_SEQ_KEY_MAX bytes. */
 void reload_max_seq_key(const struct uuid *shard, char *key);
 /* The sequence under a key of a table's metadata; 0 if there is none. */

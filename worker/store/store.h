@@ -32,6 +32,7 @@ struct store_wait {
 	void (*done)(struct store_wait *, struct err);
 	struct list link;		/* the store's, while it waits */
 	struct store *store;		/* result of store_open */
+	bool strong;			/* for read_view: see read.h */
 };
 
 struct store {

@@ -1,0 +1,82 @@
+"""A strong read sees what another instance has acknowledged and not sealed, and
+so does every later read of the same instance (design 5, contract 4.1, A.7)."""
+
+import unittest
+
+import memwal
+from harness import Server
+from rows import kib_row, row, same_rows
+
+QUIET = ["--rollout-flush-interval-secs=0",
+         "--rollout-merge-after-generations=0"]
+STRONG = {"consistency": "strong"}
+
+
+class Strong(unittest.TestCase):
+    def pair(self, workers=2):
+        one = self.enterContext(Server(instance_id="one", workers=workers,
+                                       args=QUIET))
+        two = self.enterContext(Server(instance_id="two", workers=workers,
+                                       args=QUIET, data_dir=one.data_dir))
+        one.wait_walked()
+        two.wait_walked()
+        return one, two
+
+    def test_rows_of_the_other_before_a_seal(self):
+        one, two = self.pair()
+        with one.client() as a, two.client() as b:
+            a.create("st")
+            a.append("st", [row("r0", content="old")]).must(201)
+            same_rows(self, [row("r0", content="old")],
+                      b.list("st", **STRONG))
+            # In the same entry, and each is there at once.
+            for n in range(1, 20):
+                a.append("st", [row("r%d" % n)]).must(201)
+                path = "/api/v1/rollouts/st/records/r%d" % n
+                self.assertIsNone(b.get(path).must(200).json()["record"])
+                self.assertIsNotNone(b.get(path + "?consistency=strong")
+                                     .must(200).json()["record"])
+                self.assertIsNotNone(b.record("st", "r%d" % n))
+            a.append("st", [row("r0", content="new")]).must(201)
+            self.assertEqual(b.list("st", **STRONG)[0]["content"], "new")
+            self.assertEqual(memwal.pending(one.store_dir("st")),
+                             {memwal.shard_uuid(memwal.ordinal(
+                                 "one", a.get("/api/v1/health").worker)): 0})
+            b.get("/api/v1/rollouts/st/records?consistency=weak").must(400)
+
+    def test_in_every_state(self):
+        """Tails that grow, close, are sealed and folded, by both."""
+        one, two = self.pair()
+        clients = (list(one.clients_by_worker().values()) +
+                   list(two.clients_by_worker().values()))
+        sent = {}
+        clients[0].create("st")
+        for n in range(24):
+            writer = clients[n * 7 % 4]
+            r = kib_row("k%d" % (n % 15))
+            r["score"] = float(n)
+            sent[r["id"]] = r
+            writer.append("st", [r], flush=n % 9 == 8).must(201)
+            if n % 13 == 12:
+                writer.merge_all("st")
+            for c in clients:
+                same_rows(self, sent.values(), c.list("st", **STRONG))
+
+    def test_after_the_other_has_gone(self):
+        one, two = self.pair(workers=1)
+        with one.client() as a, two.client() as b:
+            a.create("st")
+            a.append("st", [row("kept")]).must(201)
+            self.assertEqual(len(b.list("st", **STRONG)), 1)
+            a.append("st", [row("last")]).must(201)
+            one.kill_all()
+            self.assertEqual(len(b.list("st", **STRONG)), 2)
+            one.start()
+            with one.client() as c:
+                self.assertEqual(len(c.list("st")), 2)
+                c.append("st", [row("next")]).must(201)
+                self.assertEqual(len(b.list("st", **STRONG)), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
