@@ -104,6 +104,12 @@ class Client:
         return self.post("/api/v1/rollouts/%s/records%s" % (store, query),
                          {"records": rows})
 
+    def append_form(self, store, body, query="", boundary="Q"):
+        return self.request(
+            "POST", "/api/v1/rollouts/%s/records%s" % (store, query), body,
+            headers={"Content-Type":
+                     "multipart/form-data; boundary=%s" % boundary})
+
     def list(self, store, **query):
         path = "/api/v1/rollouts/%s/records" % store
         if query:
@@ -194,6 +200,15 @@ class Raw:
 
 def quote(segment):
     return urllib.parse.quote(segment, safe="")
+
+
+def form(rows, parts, boundary=b"Q"):
+    """Body of a multipart append: parts are (name, bytes), after the rows."""
+    parts = [("metadata", json.dumps({"records": rows}).encode()), *parts]
+    return b"".join(
+        b"--%s\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" % (
+            boundary, str(name).encode(), data)
+        for name, data in parts) + b"--%s--\r\n" % boundary
 
 
 def b64(data):

@@ -27,7 +27,10 @@ test_types(void **state)
 		{ "text/x+json", MEDIA_OTHER },
 		{ "text/plain; x=application/json", MEDIA_OTHER },
 		{ ";application/json", MEDIA_OTHER },
-		{ "multipart/form-data; boundary=Q", MEDIA_OTHER },
+		{ "multipart/form-data; boundary=Q", MEDIA_MULTIPART },
+		{ "Multipart/Form-Data", MEDIA_MULTIPART },
+		{ "multipart/mixed; boundary=Q", MEDIA_OTHER },
+		{ "multipart/form-data2", MEDIA_OTHER },
 	};
 	size_t i;
 

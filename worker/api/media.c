@@ -27,6 +27,8 @@ media_of(struct slice type)
 		type.len--;
 	if (is(type, "application/json"))
 		return MEDIA_JSON;
+	if (is(type, "multipart/form-data"))
+		return MEDIA_MULTIPART;
 	if (type.len > prefix + suffix &&
 	    is(slice_make(type.ptr, prefix), "application/") &&
 	    is(slice_make(type.ptr + type.len - suffix, suffix), "+json"))

@@ -12,6 +12,7 @@ enum media {
 	MEDIA_NONE,		/* no header */
 	MEDIA_JSON,		/* application/json */
 	MEDIA_JSON_LIKE,	/* application/anything+json */
+	MEDIA_MULTIPART,	/* multipart/form-data */
 	MEDIA_OTHER
 };
 

@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "shm/metric.h"
 #include "shm/process.h"
+#include "worker/api/form.h"
 #include "worker/api/handlers.h"
 #include "worker/api/media.h"
 #include "worker/api/query.h"
@@ -19,8 +20,9 @@
  *
  * A body that came whole is parsed into the writer's pending batch and cut
  * back if it is bad; a longer one goes piece by piece into a builder of its
- * own, which becomes a batch of its own. Nothing is written before the last
- * byte was good.
+ * own, which becomes a batch of its own; so does a multipart body, whatever its
+ * length, since payloads come after all rows. Nothing is written before the
+ * last byte was good.
  */
 
 #define SEAL_SPAN_NS	(60 * NS_PER_SEC)
@@ -28,7 +30,8 @@
 
 struct append_request {
 	struct api_request q;		/* first: r->user is one, too */
-	struct row_read *reader;
+	struct row_read *reader;	/* of JSON */
+	struct form *form;		/* of multipart; NULL: JSON */
 	struct builder *own;		/* this request's, until submitted */
 	struct append append;
 	struct engine_call call;
@@ -155,7 +158,8 @@ submit(struct append_request *a, struct builder *b)
 	struct row_read_result rows;
 	struct err e;
 
-	e = row_read_finish(a->reader, &rows);
+	e = a->form != NULL ? form_finish(a->form, &rows) :
+	    row_read_finish(a->reader, &rows);
 	if (!err_is(e))
 		e = make_reply(a, b, &rows);
 	if (err_is(e)) {
@@ -221,6 +225,9 @@ begin_pieces(struct append_request *a)
 		a->own = NULL;
 		return e;
 	}
+	if (a->form != NULL)
+		return form_open(a->form, a->q.store->shape, a->q.kind->rows,
+		    (int64_t)clock_wall_us(), a->own);
 	return row_read_open(&a->q.r->arena, a->q.store->shape,
 	    a->q.kind->rows, (int64_t)clock_wall_us(), a->own, &a->reader);
 }
@@ -230,14 +237,15 @@ take_piece(struct append_request *a, struct slice piece, bool last)
 {
 	struct err e = OK;
 
-	if (a->reader == NULL && last) {
+	if (a->own == NULL && a->form == NULL && last) {
 		take_whole(a, piece);
 		return;
 	}
-	if (a->reader == NULL)
+	if (a->own == NULL)
 		e = begin_pieces(a);
 	if (!err_is(e))
-		e = row_read_feed(a->reader, piece);
+		e = a->form != NULL ? form_feed(a->form, piece) :
+		    row_read_feed(a->reader, piece);
 	if (err_is(e))
 		http_reply_err(a->q.r, e);
 	else if (last)
@@ -250,16 +258,20 @@ store_is_open(struct api_request *q)
 	http_resume(q->r);
 }
 
+/* *form stays NULL for JSON. */
 static struct err
-check_media(struct http_request *r)
+check_media(struct http_request *r, struct form **form)
 {
 	enum media media = media_of(r->head.content_type);
 	bool any_body = api_kind(r)->any_body;
 
+	if (media == MEDIA_MULTIPART && any_body)
+		return form_new(&r->arena, r->head.content_type, form);
 	if (media == MEDIA_JSON || (media == MEDIA_JSON_LIKE && !any_body))
 		return OK;
 	return any_body ?
-	    FAIL(BAD_INPUT, "Content-Type must be application/json") :
+	    FAIL(BAD_INPUT, "Content-Type must be application/json or "
+	    "multipart/form-data") :
 	    FAIL(MEDIA_TYPE, "Content-Type must be application/json");
 }
 
@@ -268,9 +280,10 @@ append_begin(struct http_request *r)
 {
 	struct err e = query_served(r->head.query, &r->arena);
 	struct append_request *a;
+	struct form *form = NULL;
 
 	if (!err_is(e))
-		e = check_media(r);
+		e = check_media(r, &form);
 	if (err_is(e)) {
 		http_reply_err(r, e);
 		return;
@@ -279,6 +292,7 @@ append_begin(struct http_request *r)
 	if (a == NULL)
 		return;
 	list_init(&a->append.link);
+	a->form = form;
 	a->flush = query_flush(r->head.query);
 	a->began_ns = clock_mono_ns();
 	/* Held first: what must be looked up may take a job on the pool, and
@@ -305,6 +319,7 @@ append_finish(struct http_request *r)
 		builder_free(a->own);
 		free(a->own);
 	}
+	form_free(a->form);
 	buf_free(&a->reply);
 	api_close(&a->q);
 }
