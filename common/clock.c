@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -36,6 +37,19 @@ uint64_t
 clock_real_ns(uint64_t span_ns)
 {
 	return (span_ns + speed - 1) / speed;
+}
+
+void
+clock_sleep_ns(uint64_t span_ns)
+{
+	uint64_t real_ns = clock_real_ns(span_ns);
+	struct timespec left = {
+		.tv_sec = (time_t)(real_ns / NS_PER_SEC),
+		.tv_nsec = (long)(real_ns % NS_PER_SEC),
+	};
+
+	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
 }
 
 void

@@ -24,6 +24,9 @@ uint64_t clock_wall_us(void);
 /* A span of this clock as one of the kernel's. */
 uint64_t clock_real_ns(uint64_t span_ns);
 
+/* Sleeps that long, for threads that may. */
+void clock_sleep_ns(uint64_t span_ns);
+
 /* Before the first fork, and before anything remembers a time. */
 void clock_set_speed(uint32_t times);
 

@@ -39,6 +39,7 @@ struct config {
 #undef OPTION_TEXT
 };
 
+enum config_wal { CONFIG_WAL_APPEND, CONFIG_WAL_PUT };
 enum config_loop { CONFIG_LOOP_AUTO, CONFIG_LOOP_RING, CONFIG_LOOP_EPOLL };
 
 enum config_ask {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ACTION_OFF, ACTION_DELAY, ACTION_FAIL, ACTION_DIE, ACTION_STOP };
+#define HOLD_LOOK_NS	1000000	/* whether it is still held */
 
 static const char *const point_names[] = {
 #define FAULT_POINT(name, help) #name,
@@ -49,39 +49,96 @@ find_point(const char *name, size_t len)
 	return -1;
 }
 
+static int
+find_kind(const char *name)
+{
+	int kind;
+
+	for (kind = 0; kind < ERR_KIND_COUNT; kind++) {
+		struct err e = { .kind = (uint16_t)kind };
+
+		if (strcmp(err_name(e), name) == 0)
+			return kind;
+	}
+	return -1;
+}
+
+struct setting {
+	enum fault_action action;
+	unsigned arg;
+	int left, skip;
+};
+
+/* "drop" or "drop:COUNT@SKIP". */
+static bool
+parse_plain(const char *spec, struct setting *s)
+{
+	static const struct {
+		const char *name;
+		enum fault_action action;
+	} plain[] = {
+		{ "off", FAULT_OFF }, { "hold", FAULT_HOLD },
+		{ "drop", FAULT_DROP }, { "late", FAULT_LATE },
+		{ "die", FAULT_DIE }, { "stop", FAULT_STOP },
+	};
+	size_t i, len = strcspn(spec, ":");
+
+	for (i = 0; i < ARRAY_LEN(plain); i++) {
+		if (strlen(plain[i].name) != len ||
+		    memcmp(plain[i].name, spec, len) != 0)
+			continue;
+		s->action = plain[i].action;
+		return spec[len] == '\0' ||
+		    sscanf(spec + len, ":%d@%d", &s->left, &s->skip) >= 1;
+	}
+	return false;
+}
+
+static bool
+parse(const char *spec, struct setting *s)
+{
+	char kind[24];
+	int found;
+
+	*s = (struct setting){ .action = FAULT_OFF };
+	if (sscanf(spec, "delay:%u:%d@%d", &s->arg, &s->left, &s->skip) >= 1)
+		s->action = FAULT_DELAY;
+	else if (sscanf(spec, "fail:%u:%d@%d", &s->arg, &s->left,
+	    &s->skip) >= 1)
+		s->action = FAULT_FAIL;
+	else if (sscanf(spec, "answer:%23[A-Z_]:%d@%d", kind, &s->left,
+	    &s->skip) >= 1) {
+		found = find_kind(kind);
+		s->action = FAULT_ANSWER;
+		s->arg = (unsigned)found;
+		return found > 0;
+	} else
+		return parse_plain(spec, s);
+	return true;
+}
+
 struct err
 fault_set(const char *spec)
 {
 	const char *eq = strchr(spec, '=');
 	struct fault_state *s;
-	unsigned arg = 0;
-	int point, left = 0, skip = 0, action;
+	struct setting to;
+	int point;
 
 	if (eq == NULL)
 		return FAIL(BAD_INPUT, "a fault is POINT=ACTION");
 	point = find_point(spec, (size_t)(eq - spec));
 	if (point < 0)
 		return FAIL(BAD_INPUT, "no such fault point");
-	if (strcmp(++eq, "off") == 0)
-		action = ACTION_OFF;
-	else if (sscanf(eq, "delay:%u:%d@%d", &arg, &left, &skip) >= 1)
-		action = ACTION_DELAY;
-	else if (sscanf(eq, "fail:%u:%d@%d", &arg, &left, &skip) >= 1)
-		action = ACTION_FAIL;
-	else if (strcmp(eq, "die") == 0 ||
-	    sscanf(eq, "die:%d@%d", &left, &skip) >= 1)
-		action = ACTION_DIE;
-	else if (strcmp(eq, "stop") == 0 ||
-	    sscanf(eq, "stop:%d@%d", &left, &skip) >= 1)
-		action = ACTION_STOP;
-	else
+	if (!parse(eq + 1, &to))
 		return FAIL(BAD_INPUT, "no such fault action");
 	s = &table[point];
-	atomic_store(&s->action, ACTION_OFF);
-	atomic_store(&s->arg, arg);
-	atomic_store(&s->left, left == 0 ? -1 : left);
-	atomic_store(&s->skip, skip);
-	atomic_store(&s->action, (uint32_t)action);
+	atomic_store(&s->action, FAULT_OFF);
+	atomic_store(&s->arg, to.arg);
+	atomic_store(&s->left, to.left == 0 ? -1 : to.left);
+	atomic_store(&s->skip, to.skip);
+	atomic_store(&s->action, (uint32_t)to.action);
+	atomic_fetch_add(&s->sets, 1);
 	return OK;
 }
 
@@ -111,7 +168,7 @@ take_pass(struct fault_state *s)
 	if (atomic_fetch_sub(&s->left, 1) > 0)
 		return true;
 	atomic_store(&s->left, 0);
-	atomic_store(&s->action, ACTION_OFF);
+	atomic_store(&s->action, FAULT_OFF);
 	return false;
 }
 
@@ -127,34 +184,65 @@ fault_hits(enum fault_point point)
 	return atomic_load(&table[point].hits);
 }
 
+static void
+nap(uint64_t ns)
+{
+	struct timespec span = { (time_t)(ns / 1000000000),
+	    (long)(ns % 1000000000) };
+
+	nanosleep(&span, NULL);
+}
+
+enum fault_action
+fault_take(enum fault_point point, struct err *e)
+{
+	struct fault_state *s = &table[point];
+	uint32_t sets = atomic_load(&s->sets);
+	enum fault_action action = (enum fault_action)atomic_load(&s->action);
+	uint32_t arg = atomic_load(&s->arg);
+
+	*e = OK;
+	if (action == FAULT_OFF || !take_pass(s))
+		return FAULT_OFF;
+	atomic_fetch_add(&s->hits, 1);
+	switch (action) {
+	case FAULT_DELAY:
+		nap(arg * 1000000ull);
+		break;
+	case FAULT_HOLD:
+		while (atomic_load(&s->sets) == sets)
+			nap(HOLD_LOOK_NS);
+		break;
+	case FAULT_FAIL:
+		errno = (int)arg;
+		*e = err_from_os(ERR_IO, point_names[point]);
+		break;
+	case FAULT_ANSWER:
+		*e = (struct err){ (uint16_t)arg, 0, point_names[point] };
+		break;
+	case FAULT_DROP:
+	case FAULT_LATE:
+		*e = FAIL(UNKNOWN, point_names[point]);
+		break;
+	case FAULT_DIE:
+		kill(getpid(), SIGKILL);
+		break;
+	case FAULT_STOP:
+		kill(getpid(), SIGSTOP);
+		break;
+	case FAULT_OFF:
+		break;
+	}
+	return action;
+}
+
 struct err
 fault_hit(enum fault_point point)
 {
-	struct fault_state *s = &table[point];
-	uint32_t action = atomic_load(&s->action);
-	uint32_t arg = atomic_load(&s->arg);
-	struct timespec span;
+	struct err e;
 
-	if (action == ACTION_OFF || !take_pass(s))
-		return OK;
-	atomic_fetch_add(&s->hits, 1);
-	switch (action) {
-	case ACTION_DELAY:
-		span.tv_sec = arg / 1000;
-		span.tv_nsec = (long)(arg % 1000) * 1000000;
-		nanosleep(&span, NULL);
-		return OK;
-	case ACTION_FAIL:
-		errno = (int)arg;
-		return err_from_os(ERR_IO, point_names[point]);
-	case ACTION_DIE:
-		kill(getpid(), SIGKILL);
-		return OK;
-	case ACTION_STOP:
-		kill(getpid(), SIGSTOP);
-		return OK;
-	}
-	return OK;
+	fault_take(point, &e);
+	return e;
 }
 
 #endif

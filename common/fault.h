@@ -13,7 +13,12 @@
  * for all processes at run time (memwaldctl fault). Actions:
  *
  *	delay:MS[:COUNT]	sleep that long (of the true clock)
+ *	hold[:COUNT]		wait until the point is told something else
  *	fail:ERRNO[:COUNT]	FAULT() answers the error of that errno
+ *	answer:KIND[:COUNT]	FAULT() answers an error of that kind (err.h)
+ *	drop[:COUNT]		answer:UNKNOWN, and a stub has done the work
+ *	late[:COUNT]		answer:UNKNOWN, and a stub does it later
+ *				(worker/object/stub.h)
  *	die[:COUNT]		SIGKILL to itself
  *	stop[:COUNT]		SIGSTOP to itself
  *	off
@@ -38,6 +43,7 @@ struct fault_state {		/* one point; any process reads and counts */
 	_Atomic int32_t left;	/* -1: no limit */
 	_Atomic int32_t skip;
 	_Atomic uint32_t hits;	/* actions taken: a test that armed it asks */
+	_Atomic uint32_t sets;	/* how often it was told something */
 };
 
 #ifdef MEMWALD_FAULTS
@@ -51,6 +57,12 @@ struct err fault_set(const char *spec) MUST_CHECK;
 /* All of a string of them, separated by blanks. */
 struct err fault_set_all(const char *specs) MUST_CHECK;
 struct err fault_hit(enum fault_point) MUST_CHECK;
+
+enum fault_action { FAULT_OFF, FAULT_DELAY, FAULT_HOLD, FAULT_FAIL,
+	FAULT_ANSWER, FAULT_DROP, FAULT_LATE, FAULT_DIE, FAULT_STOP };
+
+/* The same, for who must know which action it was that answers this. */
+enum fault_action fault_take(enum fault_point, struct err *);
 const char *fault_name(enum fault_point);
 /* How often it did what it was told to, since the table was made. */
 uint32_t fault_hits(enum fault_point);

@@ -168,7 +168,8 @@ class Tidy(unittest.TestCase):
             "common/fault.def"), re.M)
         self.assertTrue(points)
         self.none((p for p in points if not re.search(
-            r"FAULT(_HERE)?\(%s\)" % p, code)), "nobody stops at it")
+            r"FAULT(_HERE)?\(%s\)|FAULT_%s\b" % (p, p), code)),
+            "nobody stops at it")
 
     def test_every_option_is_read_and_documented(self):
         rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|TEXT\()[,\s]*(\w+),\s*'

@@ -70,7 +70,7 @@ engine_maintainer_start(const struct engine_env *env)
 	struct err e;
 
 	object_map_install();
-	e = object_root_open(env->start->config->data_dir, &root);
+	e = engine_root(env->start->config, &root);
 	if (!err_is(e))
 		e = probe(root);
 	if (!err_is(e))

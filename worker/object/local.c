@@ -14,14 +14,14 @@
 #include "worker/object/temp.h"
 
 static struct object_dir *
-dir_new(int fd)
+dir_new(int fd, bool appends)
 {
 	struct object_dir *d = malloc(sizeof(*d));
 
 	if (d == NULL)
 		close(fd);
 	else
-		d->fd = fd;
+		*d = (struct object_dir){ fd, appends };
 	return d;
 }
 
@@ -64,7 +64,7 @@ object_root_open(const char *path, struct object_dir **out)
 	}
 	if (err_is(e))
 		return e;
-	*out = dir_new(fd);
+	*out = dir_new(fd, true);
 	return *out == NULL ? FAIL(NO_MEMORY, "directory handle") : OK;
 }
 
@@ -79,7 +79,7 @@ object_dir_open(struct object_dir *parent, const char *name, bool make,
 	e = temp_dir_open(parent->fd, name, make, &fd);
 	if (err_is(e))
 		return e;
-	d = dir_new(fd);
+	d = dir_new(fd, parent->appends);
 	if (d == NULL)
 		return FAIL(NO_MEMORY, "directory handle");
 	*out = d;
@@ -91,6 +91,18 @@ object_dir_close(struct object_dir *d)
 {
 	close(d->fd);
 	free(d);
+}
+
+bool
+object_can_append(const struct object_dir *d)
+{
+	return d->appends;
+}
+
+void
+object_put_only(struct object_dir *d)
+{
+	d->appends = false;
 }
 
 int
@@ -185,30 +197,6 @@ object_entry_open(struct object_dir *d, const char *name, int *fd,
 	e = open_file(d, name, fd, &st);
 	if (!err_is(e))
 		*size_bytes = (uint64_t)st.st_size;
-	return e;
-}
-
-struct err
-object_put_new(struct object_dir *d, const char *name, struct slice bytes)
-{
-	struct place p;
-	struct temp t;
-	struct err e = FAULT(object_put);
-
-	if (err_is(e))
-		return temp_injected(e, "put object");
-	e = temp_place_open(d, name, true, &p);
-	if (err_is(e))
-		return e;
-	e = temp_create(p.fd, &t);
-	if (err_is(e))
-		goto out;
-	e = temp_write(t.fd, bytes.ptr, bytes.len);
-	if (!err_is(e))
-		e = temp_publish(p.fd, &t, p.leaf);
-	temp_drop(p.fd, &t);
-out:
-	temp_place_close(&p);
 	return e;
 }
 

@@ -26,6 +26,7 @@
 
 #include "common/arena.h"
 #include "common/base.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/slice.h"
 
@@ -51,10 +52,21 @@ struct err object_dir_open(struct object_dir *parent, const char *name,
     bool make, struct object_dir **) MUST_CHECK;
 void object_dir_close(struct object_dir *);
 
+/*
+ * Whether entries can be appended to where they lie (local.h). A bucket cannot:
+ * there each commit is an object of its own (design 4). A directory can, unless
+ * the root was told to do as a bucket does; what is opened below does the same.
+ */
+bool object_can_append(const struct object_dir *);
+void object_put_only(struct object_dir *root);
+
 /* The whole object into the arena; more than max_bytes is CORRUPT. */
 struct err object_get(struct object_dir *, const char *name, size_t max_bytes,
     struct arena *, struct slice *) MUST_CHECK;
-/* Durable when it returns OK. Parents of name are made. */
+/* Durable when it returns OK. Parents of name are made. A store that refuses
+ * it for a conflict, with nothing stored, is asked again until this long:
+ * then UNAVAILABLE. */
+#define OBJECT_PUT_SPAN_NS (10 * NS_PER_SEC)
 struct err object_put_new(struct object_dir *, const char *name, struct slice)
     MUST_CHECK;
 /* A hint or another disposable object: replaced in one step, not synced. */

@@ -1,8 +1,5 @@
 #include "common/base.h"
 
-#include <errno.h>
-#include <time.h>
-
 #include "common/clock.h"
 #include "worker/object/pace.h"
 
@@ -24,19 +21,6 @@ object_pace_set_times(struct object_pace *p, uint32_t times)
 	atomic_store_explicit(&p->times, times, memory_order_relaxed);
 }
 
-static void
-wait_ns(uint64_t span_ns)
-{
-	uint64_t real_ns = clock_real_ns(span_ns);
-	struct timespec left = {
-		.tv_sec = (time_t)(real_ns / NS_PER_SEC),
-		.tv_nsec = (long)(real_ns % NS_PER_SEC),
-	};
-
-	while (nanosleep(&left, &left) < 0 && errno == EINTR)
-		;
-}
-
 void
 object_pace_take(struct object_pace *p, uint64_t bytes)
 {
@@ -54,5 +38,5 @@ object_pace_take(struct object_pace *p, uint64_t bytes)
 	} while (!atomic_compare_exchange_weak_explicit(&p->next_ns, &seen,
 	    start + span_ns, memory_order_relaxed, memory_order_relaxed));
 	if (start > now_ns)
-		wait_ns(start - now_ns);
+		clock_sleep_ns(start - now_ns);
 }

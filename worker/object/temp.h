@@ -24,6 +24,7 @@
 
 struct object_dir {
 	int fd;
+	bool appends;			/* object_can_append */
 };
 
 struct place {

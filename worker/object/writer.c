@@ -5,6 +5,7 @@
 
 #include "common/fault.h"
 #include "worker/object/pace.h"
+#include "worker/object/stub.h"
 #include "worker/object/temp.h"
 
 /*
@@ -34,6 +35,9 @@ object_writer_open(struct object_dir *d, const char *name,
 
 	if (err_is(e))
 		return temp_injected(e, "put object");
+	e = stub_write(d, name);
+	if (err_is(e))
+		return e;
 	if (strlen(name) >= sizeof(w->name))
 		return FAIL(CORRUPT, "object name too long");
 	w = malloc(sizeof(*w));

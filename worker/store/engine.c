@@ -10,6 +10,16 @@
 #define LOOK_NS (50 * NS_PER_MS)	/* whether the other still lives */
 
 struct err
+engine_root(const struct config *config, struct object_dir **root)
+{
+	struct err e = object_root_open(config->data_dir, root);
+
+	if (!err_is(e) && config->wal == CONFIG_WAL_PUT)
+		object_put_only(*root);
+	return e;
+}
+
+struct err
 engine_init(struct engine *en, const struct config *config, struct loop *loop,
     struct pool *pool, uint32_t ordinal)
 {
@@ -23,8 +33,7 @@ engine_init(struct engine *en, const struct config *config, struct loop *loop,
 	list_init(&en->due);
 	list_init(&en->calls);
 	e = tail_cache_new(&en->tails);
-	return err_is(e) ? e :
-	    object_root_open(config->data_dir, &en->root);
+	return err_is(e) ? e : engine_root(config, &en->root);
 }
 
 static void

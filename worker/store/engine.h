@@ -39,6 +39,9 @@ struct engine {
 struct err engine_init(struct engine *, const struct config *, struct loop *,
     struct pool *, uint32_t ordinal) MUST_CHECK;
 
+/* The root of all stores, to be used as the options say. */
+struct err engine_root(const struct config *, struct object_dir **) MUST_CHECK;
+
 /* Commands that came by mailbox; false: not one of ours. */
 bool engine_command(struct engine *, const struct shm_command *);
 /* The loop's before-wait hook: starts the commits that are due. */
