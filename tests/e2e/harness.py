@@ -6,8 +6,8 @@ harness - a memwald of one's own: port, folder, log, processes.
 
 Which build and which loop is the environment's choice, so that every scenario
 runs on all of them: MEMWALD_TEST_BUILD (faults, san, tsan, or empty for what
-ships; default faults) and MEMWALD_TEST_LOOP (ring or epoll; default: the
-server's own choice).
+ships; default faults), MEMWALD_TEST_LOOP (ring or epoll; default: the server's
+own choice) and MEMWALD_TEST_WAL (append, or put: a store that cannot append).
 
 Death:    nothing is left behind: the server has a process group of its own,
           and leaving the with block ends it. Only processes that descend from
@@ -35,6 +35,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 BUILD = os.environ.get("MEMWALD_TEST_BUILD", "faults")
 LOOP = os.environ.get("MEMWALD_TEST_LOOP", "")
+WAL = os.environ.get("MEMWALD_TEST_WAL", "") or "append"
 SLOW = 4 if BUILD in ("san", "tsan") else 1	# deadlines are this much longer
 LONG = os.environ.get("LONG", "") not in ("", "0")
 BAD_LOG = re.compile(
@@ -89,12 +90,13 @@ def locks_held(status):
 class Server:
     def __init__(self, workers=2, args=(), env=None, data_dir=None,
                  faults="", clock_speed=0, build=None, loop=None, port=None,
-                 instance_id="test", wrap=()):
+                 instance_id="test", wrap=(), wal=None):
         self.workers_wanted = workers
         self.args = list(args)
         self.env = dict(env or {})
         self.build = BUILD if build is None else build
         self.loop = LOOP if loop is None else loop
+        self.wal = WAL if wal is None else wal
         self.faults = faults
         self.clock_speed = clock_speed
         self.instance_id = instance_id
@@ -141,6 +143,7 @@ class Server:
             "--workers=%d" % self.workers_wanted,
             "--instance-id=%s" % self.instance_id,
             "--admin-socket=%s" % self.socket,
+            "--wal=%s" % self.wal,
             "--worker-header=on"]
         if self.loop:
             line.append("--loop=%s" % self.loop)

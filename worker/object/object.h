@@ -69,6 +69,9 @@ struct err object_get(struct object_dir *, const char *name, size_t max_bytes,
 #define OBJECT_PUT_SPAN_NS (10 * NS_PER_SEC)
 struct err object_put_new(struct object_dir *, const char *name, struct slice)
     MUST_CHECK;
+/* The same of an object whose bytes lie in several places. */
+struct err object_put_parts(struct object_dir *, const char *name,
+    const struct slice *parts, uint32_t count) MUST_CHECK;
 /* A hint or another disposable object: replaced in one step, not synced. */
 struct err object_put_hint(struct object_dir *, const char *name, struct slice)
     MUST_CHECK;

@@ -58,9 +58,11 @@ class_of(struct object_dir *d, const char *name)
 
 static void
 keep_late(size_t class, struct object_dir *d, const char *name,
-    struct slice bytes)
+    const struct slice *parts, uint32_t count)
 {
 	struct late_put *l = &late_puts[class];
+	size_t len = 0;
+	uint32_t i;
 
 	pthread_mutex_lock(&late_lock);
 	if (any_late[class]) {
@@ -70,10 +72,14 @@ keep_late(size_t class, struct object_dir *d, const char *name,
 	l->dir = *d;
 	l->dir.fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);
 	snprintf(l->name, sizeof(l->name), "%s", name);
-	l->bytes = malloc(MAX(bytes.len, 1u));
+	for (i = 0; i < count; i++)
+		len += parts[i].len;
+	l->bytes = malloc(MAX(len, 1u));
 	MUST(l->dir.fd >= 0 && l->bytes != NULL);
-	memcpy(l->bytes, bytes.ptr, bytes.len);
-	l->len = bytes.len;
+	for (i = 0, l->len = 0; i < count; i++) {
+		memcpy(l->bytes + l->len, parts[i].ptr, parts[i].len);
+		l->len += parts[i].len;
+	}
 	any_late[class] = true;
 	pthread_mutex_unlock(&late_lock);
 }
@@ -86,8 +92,8 @@ store_late(size_t class, stub_put_fn *put)
 
 	pthread_mutex_lock(&late_lock);
 	if (any_late[class]) {
-		struct err e = put(&l->dir, l->name,
-		    slice_make(l->bytes, l->len));
+		struct slice bytes = slice_make(l->bytes, l->len);
+		struct err e = put(&l->dir, l->name, &bytes, 1);
 
 		(void)e;
 		close(l->dir.fd);
@@ -98,8 +104,8 @@ store_late(size_t class, stub_put_fn *put)
 }
 
 struct err
-stub_put(struct object_dir *d, const char *name, struct slice bytes,
-    stub_put_fn *put)
+stub_put(struct object_dir *d, const char *name, const struct slice *parts,
+    uint32_t count, stub_put_fn *put)
 {
 	size_t class = class_of(d, name);
 	enum fault_action action;
@@ -112,13 +118,13 @@ stub_put(struct object_dir *d, const char *name, struct slice bytes,
 	case FAULT_ANSWER:
 		return temp_injected(e, "put object");
 	case FAULT_DROP:
-		stored = put(d, name, bytes);
+		stored = put(d, name, parts, count);
 		return err_is(stored) ? stored : e;
 	case FAULT_LATE:
-		keep_late(class, d, name, bytes);
+		keep_late(class, d, name, parts, count);
 		return e;
 	default:
-		return put(d, name, bytes);
+		return put(d, name, parts, count);
 	}
 }
 

@@ -27,22 +27,22 @@
 #include "worker/object/object.h"
 
 typedef struct err stub_put_fn(struct object_dir *, const char *name,
-    struct slice);
+    const struct slice *parts, uint32_t count);
 
 #ifdef MEMWALD_FAULTS
 
-struct err stub_put(struct object_dir *, const char *name, struct slice,
-    stub_put_fn *) MUST_CHECK;
+struct err stub_put(struct object_dir *, const char *name,
+    const struct slice *parts, uint32_t count, stub_put_fn *) MUST_CHECK;
 /* Before a large object is written. */
 struct err stub_write(struct object_dir *, const char *name) MUST_CHECK;
 
 #else
 
 static inline struct err MUST_CHECK
-stub_put(struct object_dir *d, const char *name, struct slice bytes,
-    stub_put_fn *put)
+stub_put(struct object_dir *d, const char *name, const struct slice *parts,
+    uint32_t count, stub_put_fn *put)
 {
-	return put(d, name, bytes);
+	return put(d, name, parts, count);
 }
 
 static inline struct err MUST_CHECK

@@ -19,8 +19,8 @@ raise_epoch(struct shard_manifest *m, struct arena *arena, bool *stands,
 	return OK;
 }
 
-/* Step 4: the end of the last data entry below our sentinel, and of the last
- * one that holds a batch. If there is one behind it, of who claimed after us,
+/* Step 4: the end of the last data entry below our sentinel, unless that was
+ * put whole and records it itself, and of the last one that holds a batch. If there is one behind it, of who claimed after us,
  * then the position of our own is taken, and step 5 fails. */
 static struct err
 read_tail(struct object_dir *dir, const struct uuid *shard,
@@ -29,6 +29,7 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 {
 	struct wal_found_end found;
 	struct wal_list list;
+	bool newest = true;
 	struct err e;
 	uint32_t i;
 
@@ -53,8 +54,10 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 			    (unsigned long long)s->position,
 			    (unsigned long long)found.end);
 		}
-		if (closes->position == 0)
-			*closes = (struct wal_end){ s->position, found.end };
+		if (newest)
+			*closes = s->whole ? (struct wal_end){ 0, 0 } :
+			    (struct wal_end){ s->position, found.end };
+		newest = false;
 		if (c->tail.position == 0)
 			c->tail = wal_span_end(s, &found);
 		c->sequence = MAX(c->sequence, found.sequence);

@@ -8,10 +8,7 @@
 #include "common/fault.h"
 #include "shm/shard_state.h"
 #include "worker/lance/shard_manifest.h"
-#include "worker/store/wal.h"
-
-/* A head of the largest schema; a generic store may have 1024 columns. */
-#define HEAD_BYTES_MAX	(1u << 20)
+#include "worker/store/wal_parts.h"
 
 void
 wal_path(const struct uuid *shard, uint64_t position, char *path)
@@ -28,9 +25,9 @@ wal_exists(struct object_dir *dir, const struct uuid *shard, uint64_t position)
 	return object_exists(dir, path);
 }
 
-/* Reads and parses a head; most fit the first look. */
-static struct err
-read_head(int fd, uint64_t size, struct arena *arena, struct wal_head *head)
+/* Most fit the first look. */
+struct err
+wal_head_load(int fd, uint64_t size, struct arena *arena, struct wal_head *head)
 {
 	size_t want = MIN(size, (uint64_t)WAL_HEAD_PEEK);
 	struct err e;
@@ -45,9 +42,9 @@ read_head(int fd, uint64_t size, struct arena *arena, struct wal_head *head)
 			return e;
 		e = wal_head_read(slice_make(bytes, want), arena, head);
 		if (e.kind != ERR_CORRUPT || want == size ||
-		    want >= HEAD_BYTES_MAX)
+		    want >= WAL_HEAD_MAX)
 			return e;
-		want = MIN(size, (uint64_t)HEAD_BYTES_MAX);
+		want = MIN(size, (uint64_t)WAL_HEAD_MAX);
 	}
 }
 
@@ -65,7 +62,7 @@ read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
 	e = object_entry_open(dir, path, &fd, &size);
 	if (err_is(e))
 		return e;
-	e = read_head(fd, size, arena, &head);
+	e = wal_head_load(fd, size, arena, &head);
 	close(fd);
 	if (e.kind == ERR_CORRUPT) {
 		/* Cut or overwritten by somebody: what whole batches are left
@@ -82,13 +79,17 @@ read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
 		.sentinel = head.sentinel, .ours = head.ours,
 		.closes = head.closes,
 	};
+	if (head.whole_bytes != 0) {
+		span->whole = span->recorded = true;
+		span->end = head.whole_bytes - IPC_END_BYTES;
+	}
 	return OK;
 }
 
 /*
- * A data entry that is followed by another has a recorded end: what that one
- * closes, or its size where it closes nothing (an entry put whole, another
- * engine's). If what that one closes cannot be read, it is what whole batches
+ * A data entry that was put whole has its end recorded. One that is followed by
+ * another has: what that one closes, or its size where it closes nothing
+ * (another engine's). If what that one closes cannot be read, it is what whole batches
  * there are, for everybody alike.
  */
 static struct err
@@ -105,6 +106,10 @@ record_ends(struct object_dir *dir, const struct uuid *shard,
 
 		if (s->sentinel)
 			continue;
+		if (s->whole) {
+			next = s;
+			continue;
+		}
 		if (next != NULL && next->damaged) {
 			e = wal_find_end(dir, shard, s, &found);
 			if (err_is(e))
@@ -130,7 +135,7 @@ wal_list_read(struct object_dir *dir, const struct uuid *shard, uint64_t after,
 	struct err e = OK;
 
 	*list = (struct wal_list){ 0, NULL };
-	arena_init(&scratch, 4 * HEAD_BYTES_MAX);
+	arena_init(&scratch, 4 * WAL_HEAD_MAX);
 	for (;;) {
 		if (list->count == room) {
 			struct wal_span *more;
@@ -206,6 +211,9 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 	from = MIN(span->head_bytes, size);
 	wal_scan_init(&scan, slice_make(bytes + from, size - from), span->ours,
 	    from);
+	/* What is not whole below it is damage, and no torn commit. */
+	if (span->whole)
+		wal_scan_set_end(&scan, span->end);
 	while ((what = wal_scan_next(&scan, &batch)) != WAL_END) {
 		if (what == WAL_BATCH)
 			found->any = true;
@@ -259,8 +267,8 @@ take_entry(struct object_dir *dir, const char *prefix,
 	return e;
 }
 
-static uint64_t
-large_bytes(const struct wal_start *start)
+uint64_t
+wal_large_bytes(const struct wal_start *start)
 {
 	uint64_t bytes = 0;
 	uint32_t i;
@@ -301,8 +309,8 @@ read_back(struct object_dir *dir, const char *path, const struct uuid *entry)
 	if (err_is(e))
 		return e.kind == ERR_NOT_FOUND ?
 		    FAIL(IO, "wal entry was not put") : e;
-	arena_init(&arena, 4 * HEAD_BYTES_MAX);
-	e = read_head(fd, size, &arena, &head);
+	arena_init(&arena, 4 * WAL_HEAD_MAX);
+	e = wal_head_load(fd, size, &arena, &head);
 	if (!err_is(e) && !uuid_eq(&head.entry, entry))
 		e = FAIL(FENCED, "wal position is another's");
 	else if (err_is(e))
@@ -328,11 +336,13 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 	uint64_t end;
 	struct err e;
 
+	if (!object_can_append(dir))
+		return wal_entry_put(dir, shard, schema, start, writer);
 	MUST(start->large_count == 0 || start->prepared == NULL);
 	wal_path(shard, start->position, path);
 	memcpy(prefix, path, sizeof(prefix));
 	*strrchr(prefix, '/') = '\0';
-	buf_init(&bytes, HEAD_BYTES_MAX + start->first.len);
+	buf_init(&bytes, WAL_HEAD_MAX + start->first.len);
 	e = wal_head_write(&bytes, &head);
 	head_bytes = bytes.len;
 	if (!err_is(e) && !buf_append_slice(&bytes, start->first))
@@ -342,7 +352,7 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 			object_entry_abandon(dir, start->prepared);
 		goto out;
 	}
-	end = bytes.len + large_bytes(start);
+	end = bytes.len + wal_large_bytes(start);
 	e = take_entry(dir, prefix, start, end, &entry);
 	if (err_is(e))
 		goto out;
@@ -377,36 +387,4 @@ wal_writer_close(struct wal_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	w->fd = -1;
-}
-
-struct err
-wal_put_sentinel(struct object_dir *dir, const struct uuid *shard,
-    uint64_t epoch, uint64_t *position)
-{
-	struct uuid entry = uuid_random();
-	char path[WAL_PATH_MAX];
-	struct buf bytes;
-	struct err e;
-
-	buf_init(&bytes, HEAD_BYTES_MAX);
-	e = wal_sentinel_write(&bytes, epoch, &entry);
-	while (!err_is(e)) {
-		wal_path(shard, *position, path);
-		/* A look is cheaper than a put that is refused. */
-		e = object_exists(dir, path);
-		if (e.kind == ERR_NOT_FOUND)
-			e = object_put_new(dir, path, buf_slice(&bytes));
-		else if (!err_is(e))
-			e = FAIL(EXISTS, "wal position is taken");
-		if (e.kind == ERR_UNKNOWN)
-			e = read_back(dir, path, &entry);
-		if (e.kind != ERR_EXISTS && e.kind != ERR_FENCED)
-			break;
-		/* Others go on writing until they are fenced, each entry once;
-		 * so this ends. */
-		e = OK;
-		++*position;
-	}
-	buf_free(&bytes);
-	return e;
 }

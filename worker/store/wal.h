@@ -2,7 +2,12 @@
 #define MEMWALD_STORE_WAL_H
 
 /*
- * wal - the entries of one shard in a local directory: listed, read, started.
+ * wal - the entries of one shard: listed, read, started.
+ *
+ * Where the store can append, an entry is a file that its writer fills commit
+ * by commit; where it cannot, each commit is an entry of its own, put whole
+ * (wal_put.c), and that entry says itself where it ends. One shard may hold
+ * both, one after the other.
  *
  * Entries lie at positions without a gap behind the shard's replay_after. Where
  * a data entry ends is said by the closes of the next data entry (sentinels do
@@ -37,6 +42,7 @@ struct wal_span {		/* one entry, as a listing found it */
 	bool recorded;
 	bool sentinel;
 	bool ours;
+	bool whole;			/* put whole: recorded by itself */
 	bool damaged;			/* its head cannot be read */
 	struct wal_end closes;		/* what its head records */
 };
@@ -77,17 +83,18 @@ struct err wal_find_end(struct object_dir *, const struct uuid *shard,
 struct wal_end wal_span_end(const struct wal_span *,
     const struct wal_found_end *);
 
-/* An entry that this process writes. */
+/* An entry that this process writes, or has put. */
 struct wal_writer {
-	int fd;				/* -1: closed, or none */
+	int fd;				/* -1: closed, or put whole */
 	uint64_t position;
 	uint64_t head_bytes;
 	uint64_t end;			/* of the last commit acknowledged */
 	uint64_t size_bytes;
+	bool whole;			/* takes no commit more */
 };
 
 struct wal_start {
-	uint64_t position;
+	uint64_t position;		/* put whole: at least this */
 	uint64_t epoch;
 	struct wal_end closes;		/* position 0: nothing to close */
 	struct slice first;		/* its first batches, or empty */
@@ -98,15 +105,25 @@ struct wal_start {
 					 * abandoned; NULL: make one */
 };
 
-/* Creates a data entry; FENCED if the position is taken. After UNKNOWN from
- * the link it has been read back: OK or FENCED. */
+/*
+ * Creates a data entry; FENCED if the position is taken. After UNKNOWN from the
+ * link it has been read back: OK or FENCED.
+ *
+ * Where the store cannot append the entry is whole with first, and every
+ * outcome but stored or refused is read back, until WAL_PUT_SPAN_NS have
+ * passed. What stands at the position tells: ours, a success whose answer was
+ * lost; our own earlier commit (of this epoch), which landed late, so the next
+ * position is tried; anything else: FENCED. UNKNOWN: neither could be found
+ * out; the entry may still appear, and the next commit finds it then.
+ */
+#define WAL_PUT_SPAN_NS (10 * NS_PER_SEC)
 struct err wal_entry_start(struct object_dir *, const struct uuid *shard,
     const struct arrow_schema *, const struct wal_start *,
     struct wal_writer *) MUST_CHECK;
 void wal_writer_close(struct wal_writer *);
 
 /* Puts a fence sentinel at the first free position from *position on, and says
- * which it became. */
+ * which it became. What is unknown is read back as above. */
 struct err wal_put_sentinel(struct object_dir *, const struct uuid *shard,
     uint64_t epoch, uint64_t *position) MUST_CHECK;
 

@@ -16,6 +16,8 @@
 #define SENTINEL_KEY	"fence_sentinel"
 #define ENTRY_KEY	"memwald:entry"
 #define CLOSES_KEY	"memwald:closes"
+#define WHOLE_KEY	"memwald:whole"
+#define WHOLE_DIGITS	20
 
 #define NAME_SUFFIX	".arrow"
 #define NAME_DIGITS	64
@@ -117,31 +119,39 @@ static struct err
 write_head(struct buf *out, const struct wal_head *h)
 {
 	char epoch[24], entry[UUID_TEXT_LEN + 1], closes[48];
+	char whole[WHOLE_DIGITS];
 	const struct arrow_pair own[] = {
 		{ SLICE(EPOCH_KEY), slice_make(epoch, (size_t)snprintf(epoch,
 		    sizeof(epoch), "%llu", (unsigned long long)h->epoch)) },
 		{ SLICE(SENTINEL_KEY), SLICE("true") },
 	};
-	const struct arrow_pair message[] = {
-		{ SLICE(ENTRY_KEY), slice_make(entry, UUID_TEXT_LEN) },
-		{ SLICE(CLOSES_KEY), slice_make(closes, (size_t)snprintf(closes,
-		    sizeof(closes), "%llu:%llu",
-		    (unsigned long long)h->closes.position,
-		    (unsigned long long)h->closes.end)) },
-	};
+	const struct arrow_pair of_entry = { SLICE(ENTRY_KEY),
+	    slice_make(entry, UUID_TEXT_LEN) };
+	const struct arrow_pair of_closes = { SLICE(CLOSES_KEY),
+	    slice_make(closes, (size_t)snprintf(closes, sizeof(closes),
+	    "%llu:%llu", (unsigned long long)h->closes.position,
+	    (unsigned long long)h->closes.end)) };
+	const struct arrow_pair of_whole = { SLICE(WHOLE_KEY),
+	    slice_make(whole, WHOLE_DIGITS) };
+	struct arrow_pair message[3] = { of_entry };
+	size_t count = 1;
 	struct arrow_schema s = h->schema;
 	struct buf pairs;
 	struct err e;
 
 	uuid_to_text(&h->entry, entry);
+	put_decimal(whole, WHOLE_DIGITS, h->whole_bytes);
+	if (h->closes.position != 0)
+		message[count++] = of_closes;
+	if (h->whole_bytes != 0)
+		message[count++] = of_whole;
 	buf_init(&pairs, PAIRS_BYTES_MAX);
 	e = FAIL(NO_MEMORY, "wal head");
 	if (!collect_pairs(&pairs, &h->schema, own, h->sentinel ? 2 : 1))
 		goto out;
 	s.pairs = (const struct arrow_pair *)(const void *)pairs.ptr;
 	s.pair_count = (uint32_t)(pairs.len / sizeof(struct arrow_pair));
-	e = ipc_schema_write(out, &s, message,
-	    h->closes.position != 0 ? 2 : 1);
+	e = ipc_schema_write(out, &s, message, count);
 out:
 	buf_free(&pairs);
 	return e;
@@ -288,6 +298,11 @@ wal_head_read(struct slice bytes, struct arena *arena, struct wal_head *out)
 	    !parse_end(text, &h.closes))
 		return FAIL(CORRUPT, "wal entry that closes no position");
 	h.bytes = m.bytes;
+	if (ipc_message_find(&m, SLICE(WHOLE_KEY), &text) &&
+	    (!wal_decimal_parse(text, &h.whole_bytes) ||
+	    h.whole_bytes % 8 != 0 ||
+	    h.whole_bytes < h.bytes + IPC_END_BYTES))
+		return FAIL(CORRUPT, "wal entry of an impossible size");
 	*out = h;
 	return OK;
 }

@@ -12,7 +12,8 @@
  *		decimal; of a fence sentinel also "fence_sentinel" = "true".
  *		Metadata of the message: "memwald:entry" = uuid; "memwald:
  *		closes" = "position:end", decimal, of the data entry before,
- *		if it is open.
+ *		if it is open; "memwald:whole" = 20 decimal digits: bytes of
+ *		this entry, if it is put whole.
  *	batches	record batch messages, each beginning at a multiple of 8.
  *		Metadata of the message, of fixed width, so that its size is
  *		known before its content:
@@ -31,9 +32,9 @@
  *	   can be read, its memwald:len is its length and its XXH3 is right.
  *	   In an entry of the Lance engine it is whole if its metadata can be
  *	   read and it lies inside of the entry.
- *	3. An end is recorded by the closes of the next data entry, or is the
- *	   end that was published in shared memory, or the entry's size if it
- *	   was put whole. Everything below a recorded end is whole batches;
+ *	3. An end is recorded by memwald:whole, or by the closes of the next
+ *	   data entry, or is the end that was published in shared memory, or
+ *	   the entry's size where another engine put it. Everything below a recorded end is whole batches;
  *	   what is not is corrupt: its rows are lost, the rest is served.
  *	4. Without one, what is not whole is corrupt if a whole batch follows,
  *	   since commits are written one after the other; else it is torn: the
@@ -74,13 +75,15 @@ struct wal_head {
 	bool ours;			/* has an entry uuid */
 	struct uuid entry;
 	struct wal_end closes;
+	uint64_t whole_bytes;		/* of the entry; 0: not put whole */
 	struct arrow_schema schema;	/* read: with all its metadata */
 	size_t bytes;			/* read: where the batches begin */
 };
 
 /* ---- writing */
 
-/* Appends the head of a data entry: epoch, entry, closes, schema. */
+/* Appends the head of a data entry: epoch, entry, closes, whole_bytes, schema.
+ * Its size does not depend on the value of whole_bytes, but on 0 or not. */
 struct err wal_head_write(struct buf *, const struct wal_head *) MUST_CHECK;
 /* Appends all of a sentinel: a head without columns, and the end. */
 struct err wal_sentinel_write(struct buf *, uint64_t epoch,

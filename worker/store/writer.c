@@ -217,7 +217,7 @@ make_next(struct op *op)
 void
 writer_prepare_next(struct writer *w)
 {
-	if (w->has_next || w->making_next || w->closed ||
+	if (w->has_next || w->making_next || w->closed || w->entry.whole ||
 	    (w->entry.size_bytes < BUSY_ENTRY_BYTES &&
 	    w->entry.end < w->entry.size_bytes / 2))
 		return;

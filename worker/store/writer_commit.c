@@ -158,6 +158,9 @@ rotate_done(struct op *op, int32_t res)
 		wal_writer_close(&w->entry);
 		w->entry = w->started;
 		w->closed = false;
+	}
+	/* An entry put whole is its own fence. */
+	if (!err_is(e) && !w->entry.whole) {
 		shm_metric_add(METRIC_memwald_wal_rotations_total, 0, 1);
 		e = check_fence(w, w->entry.position);
 	}
@@ -235,8 +238,9 @@ late_entry_bytes(const struct writer *w)
 	    (uint64_t)WAL_ENTRY_MIN), (uint64_t)LATE_ENTRY_MAX);
 }
 
-/* The commit begins a new entry, which records where this one ends. One with a
- * large request leaves the prepared entry to the next. */
+/* The commit begins a new entry, which records where this one ends; or is one,
+ * where the store cannot append. One with a large request leaves the prepared
+ * entry to the next. */
 static void
 rotate(struct writer *w)
 {
@@ -245,7 +249,8 @@ rotate(struct writer *w)
 	w->start = (struct wal_start){
 		.position = w->entry.position + 1,
 		.epoch = w->epoch,
-		.closes = { w->entry.position, w->entry.end },
+		.closes = { w->entry.whole ? 0 : w->entry.position,
+		    w->entry.end },
 		.first = buf_slice(&w->message),
 		.size_bytes = late_entry_bytes(w),
 		.prepared = take ? &w->next : NULL,
@@ -341,7 +346,8 @@ writer_commit(struct writer *w, bool alone)
 		commit_failed(w, e);
 		return;
 	}
-	if (w->closed || w->large_count > 0 || w->entry.end + w->message.len > w->entry.size_bytes) {
+	if (w->closed || w->large_count > 0 || w->entry.whole ||
+	    w->entry.end + w->message.len > w->entry.size_bytes) {
 		rotate(w);
 	} else if (alone && w->store->engine->sync_ns < INLINE_SYNC_MAX_NS) {
 		write_inline(w);
