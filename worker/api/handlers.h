@@ -26,6 +26,10 @@ extern const struct http_handler api_row_get_many;
 extern const struct http_handler api_store_seal;
 extern const struct http_handler api_store_fold;
 
+extern const struct http_handler api_event_list_item;
+extern const struct http_handler api_event_list_root;
+extern const struct http_handler api_unserved;
+
 extern const struct http_handler api_internal_fold;
 extern const struct http_handler api_internal_executor;
 extern const struct http_handler api_internal_refuse;

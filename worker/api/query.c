@@ -107,6 +107,22 @@ query_uint64(struct slice query, const char *name, struct arena *arena,
 }
 
 struct err
+query_bool(struct slice query, const char *name, struct arena *arena,
+    bool *value)
+{
+	struct slice text;
+	bool found;
+	struct err e = query_text(query, name, arena, &text, &found);
+
+	if (err_is(e) || !found)
+		return e;
+	*value = slice_eq(text, SLICE("true"));
+	return *value || slice_eq(text, SLICE("false")) ? OK :
+	    FAIL(BAD_INPUT, arena_printf(arena,
+	    "query parameter '%s' must be true or false", name));
+}
+
+struct err
 query_strong(struct slice query, struct arena *arena, bool *strong)
 {
 	struct slice text;

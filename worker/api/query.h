@@ -21,6 +21,9 @@ struct err query_text(struct slice query, const char *name, struct arena *,
 /* Leaves *value as it is if there is no such name. Digits only. */
 struct err query_uint64(struct slice query, const char *name, struct arena *,
     uint64_t *value) MUST_CHECK;
+/* Exactly true or false; leaves *value as it is if there is no such name. */
+struct err query_bool(struct slice query, const char *name, struct arena *,
+    bool *value) MUST_CHECK;
 /* ?consistency=strong, of reads (contract 10). */
 struct err query_strong(struct slice query, struct arena *, bool *strong)
     MUST_CHECK;

@@ -11,6 +11,7 @@
 #include "worker/api/media.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
+#include "worker/api/row_event.h"
 #include "worker/api/row_read.h"
 #include "worker/store/append.h"
 
@@ -37,6 +38,7 @@ struct append_request {
 	struct engine_call call;
 	struct buf reply;
 	bool flush;
+	bool checkpoint;		/* of events */
 	uint64_t began_ns;
 };
 
@@ -152,6 +154,20 @@ count_blobs(const struct append_request *a, const struct builder *b,
 	}
 }
 
+/* Rules across the rows of a request, where the kind has such. */
+static struct err
+check_rows(struct append_request *a, struct builder *b,
+    const struct row_read_result *rows)
+{
+	struct batch batch;
+
+	if ((a->q.store->shape->flags & SHAPE_EVENTS) == 0)
+		return OK;
+	batch = builder_batch(b);
+	return row_event_check(&a->q.r->arena, &batch,
+	    (struct span){ rows->first_row, rows->count }, a->checkpoint);
+}
+
 static void
 submit(struct append_request *a, struct builder *b)
 {
@@ -160,6 +176,8 @@ submit(struct append_request *a, struct builder *b)
 
 	e = a->form != NULL ? form_finish(a->form, &rows) :
 	    row_read_finish(a->reader, &rows);
+	if (!err_is(e))
+		e = check_rows(a, b, &rows);
 	if (!err_is(e))
 		e = make_reply(a, b, &rows);
 	if (err_is(e)) {
@@ -281,7 +299,11 @@ append_begin(struct http_request *r)
 	struct err e = query_served(r->head.query, &r->arena);
 	struct append_request *a;
 	struct form *form = NULL;
+	bool checkpoint = false;
 
+	if (!err_is(e) && api_kind(r)->id == STORE_DATAGEN)
+		e = query_bool(r->head.query, "checkpoint", &r->arena,
+		    &checkpoint);
 	if (!err_is(e))
 		e = check_media(r, &form);
 	if (err_is(e)) {
@@ -293,6 +315,7 @@ append_begin(struct http_request *r)
 		return;
 	list_init(&a->append.link);
 	a->form = form;
+	a->checkpoint = checkpoint;
 	a->flush = query_flush(r->head.query);
 	a->began_ns = clock_mono_ns();
 	/* Held first: what must be looked up may take a job on the pool, and

@@ -37,6 +37,24 @@ api_endpoints(uint32_t *count)
 	return names;
 }
 
+/* How many segments from at on a {*x} takes, if the template goes on with rest:
+ * 0 if it does not match. */
+static uint32_t
+count_rest(const char *rest, const struct http_head *head, uint32_t at)
+{
+	uint32_t after = 0, i;
+
+	for (; *rest != '\0'; rest++)
+		after += *rest == '/';
+	if (head->segment_count <= at + after)
+		return 0;
+	for (i = at; i < head->segment_count - after; i++) {
+		if (head->segments[i].len == 0)
+			return 0;
+	}
+	return head->segment_count - after - at;
+}
+
 static bool
 matches(const char *template, const struct http_head *head)
 {
@@ -49,6 +67,15 @@ matches(const char *template, const struct http_head *head)
 
 		if (i >= head->segment_count)
 			return false;
+		if (template[0] == '{' && template[1] == '*') {
+			uint32_t taken = count_rest(end, head, i);
+
+			if (taken == 0)
+				return false;
+			i += taken - 1;
+			template = end;
+			continue;
+		}
 		if (*template == '{' ? head->segments[i].len == 0 :
 		    !slice_eq(want, head->segments[i]))
 			return false;

@@ -4,7 +4,8 @@
 /*
  * route - method and path to handler, by the table route.def.
  *
- * Literal segments must be equal, {x} takes any one that is not empty; so a
+ * Literal segments must be equal, {x} takes any one that is not empty, {*x} all
+ * that the rest of the template leaves it, at least one and none empty; so a
  * trailing slash is another path. Templates are tried in the table's order.
  *
  * Lifetime:	static.
