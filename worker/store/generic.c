@@ -187,9 +187,11 @@ check_name(const struct parser *p)
 		return fail_rule(p, "its name is longer than 256 bytes");
 	if (p->name.ptr[0] == '_')
 		return fail_rule(p, "names that begin with \"_\" are reserved");
-	/* To the Lance engine it is a path into a struct. */
-	if (memchr(p->name.ptr, '.', p->name.len) != NULL)
-		return fail_rule(p, "a name must not have a \".\"");
+	/* To the Lance engine "." leads into a struct, and a column with a
+	 * backtick cannot be selected. */
+	if (memchr(p->name.ptr, '.', p->name.len) != NULL ||
+	    memchr(p->name.ptr, '`', p->name.len) != NULL)
+		return fail_rule(p, "a name must not have a \".\" or a \"`\"");
 	return OK;
 }
 

@@ -12,7 +12,8 @@
  *	list and vector; no nullable)
  *
  * Rules:	1. 1 to 1024 columns; names of 1 to GENERIC_NAME_MAX bytes, no
- *		   two alike, none that begins with "_".
+ *		   two alike, none that begins with "_", none with "." or "`",
+ *		   which the Lance engine could not read.
  *		2. "id" is a string that is not nullable.
  *		3. dim is 1 to GENERIC_DIM_MAX; metric is l2, euclidean, cosine,
  *		   dot or dot_product, in any case.
