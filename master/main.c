@@ -106,6 +106,8 @@ make_segment(const struct config *c, const char *instance_id,
 	s.budget_limits[SHM_BUDGET_FOLD_MEMORY] =
 	    ROUND_UP(c->rollout_merge_memory_bytes, 1u << 20);
 	s.budget_limits[SHM_BUDGET_FOLD_SLOTS] = c->rollout_merge_concurrency;
+	s.budget_limits[SHM_BUDGET_BLOB_BYTES] =
+	    c->rollout_max_inflight_blob_bytes;
 	e = shm_segment_create(&s);
 	if (err_is(e))
 		return e;

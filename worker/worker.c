@@ -24,7 +24,10 @@ static bool
 reserve(void *arg, uint64_t bytes)
 {
 	(void)arg;
-	return shm_budget_take(SHM_BUDGET_REQUEST_BYTES, bytes);
+	if (shm_budget_take(SHM_BUDGET_REQUEST_BYTES, bytes))
+		return true;
+	shm_metric_add(METRIC_memwald_request_memory_rejections_total, 0, 1);
+	return false;
 }
 
 static void
@@ -32,6 +35,34 @@ release(void *arg, uint64_t bytes)
 {
 	(void)arg;
 	shm_budget_give(SHM_BUDGET_REQUEST_BYTES, bytes);
+}
+
+/* Contract 7, "Blob budget". More than all of it is taken as all of it: both
+ * run alone. */
+static bool
+take_large(void *arg, uint64_t length, uint64_t *taken)
+{
+	uint64_t limit = shm_budget_limit(SHM_BUDGET_BLOB_BYTES);
+
+	(void)arg;
+	*taken = 0;
+	if (limit == 0)
+		return true;
+	length = MIN(length, limit);
+	if (!shm_budget_take_alone(SHM_BUDGET_BLOB_BYTES, length)) {
+		shm_metric_add(METRIC_rollout_blob_budget_rejections_total, 0,
+		    1);
+		return false;
+	}
+	*taken = length;
+	return true;
+}
+
+static void
+give_large(void *arg, uint64_t bytes)
+{
+	(void)arg;
+	shm_budget_give(SHM_BUDGET_BLOB_BYTES, bytes);
 }
 
 static void
@@ -44,6 +75,18 @@ count_event(void *arg, enum http_event event)
 		break;
 	case HTTP_EVENT_CLOSED:
 		shm_metric_sub(METRIC_memwald_connections, 0, 1);
+		break;
+	case HTTP_EVENT_REFUSED_FULL:
+		shm_metric_add(METRIC_memwald_connections_refused_total, 0, 1);
+		break;
+	case HTTP_EVENT_ACCEPT_PAUSED:
+		shm_metric_add(METRIC_memwald_accept_pauses_total, 0, 1);
+		break;
+	case HTTP_EVENT_HEAD_TIMEOUT:
+		shm_metric_add(METRIC_memwald_head_timeouts_total, 0, 1);
+		break;
+	case HTTP_EVENT_BODY_CUT:
+		shm_metric_add(METRIC_memwald_bodies_cut_total, 0, 1);
 		break;
 	case HTTP_EVENT_BODY_TIMEOUT:
 		shm_metric_add(METRIC_http_request_body_timeouts_total, 0, 1);
@@ -72,6 +115,8 @@ start_http(void)
 	s.event = count_event;
 	s.body_reserve = reserve;
 	s.body_release = release;
+	s.large_take = take_large;
+	s.large_give = give_large;
 	s.connections_max = c->connections_max;
 	s.keep_alive_timeout_ns = c->keepalive_secs * NS_PER_SEC;
 	s.body_idle_timeout_ns = c->request_body_idle_timeout_secs * NS_PER_SEC;

@@ -53,6 +53,8 @@ class LargeBodies(unittest.TestCase):
                     reply = second.recv_reply()
                     self.assertEqual(reply.status, 503)
                     self.assertEqual(reply.headers["Retry-After"], "1")
+                    self.assertEqual(c.metrics()[
+                        "memwald_request_memory_rejections_total"], 1)
                     first.send(body[-1:])
                     self.assertEqual(first.recv_reply().status, 201)
                 wait_for("all to be given back",

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/form.h"
@@ -28,6 +29,7 @@
 
 #define SEAL_SPAN_NS	(60 * NS_PER_SEC)
 #define REPLY_BYTES_MAX	(256u << 20)
+#define ID_LOGGED_MAX	((size_t)100)
 
 struct append_request {
 	struct api_request q;		/* first: r->user is one, too */
@@ -135,22 +137,32 @@ make_reply(struct append_request *a, const struct builder *b,
 }
 
 static void
-count_blobs(const struct append_request *a, const struct builder *b,
+note_blobs(const struct append_request *a, const struct builder *b,
     const struct row_read_result *rows)
 {
-	const struct store_shape *shape = a->q.store->shape;
+	const struct store *s = a->q.store;
+	const struct store_shape *shape = s->shape;
 	struct batch batch = builder_batch((struct builder *)b);
-	uint64_t i;
+	uint64_t i, large = s->engine->config->rollout_large_blob_log_bytes;
 
 	if (shape->blob < 0)
 		return;
 
 	for (i = rows->first_row; i < rows->first_row + rows->count; i++) {
 		const struct array *blob = &batch.columns[shape->blob];
+		struct slice id;
+		uint64_t bytes;
 
-		if (!array_is_null(blob, i))
-			shm_metric_observe(METRIC_rollout_blob_bytes, 0,
-			    array_slice(blob, i).len);
+		if (array_is_null(blob, i))
+			continue;
+		bytes = array_slice(blob, i).len;
+		shm_metric_observe(METRIC_rollout_blob_bytes, 0, bytes);
+		if (large == 0 || bytes < large)
+			continue;
+		id = row_read_key(b, shape, i);
+		log_warn("large payload appended store=%s id=\"%.*s\" "
+		    "bytes=%llu", s->name, (int)MIN(id.len, ID_LOGGED_MAX),
+		    id.ptr, (unsigned long long)bytes);
 	}
 }
 
@@ -184,7 +196,7 @@ submit(struct append_request *a, struct builder *b)
 		http_reply_err(a->q.r, e);
 		return;
 	}
-	count_blobs(a, b, &rows);
+	note_blobs(a, b, &rows);
 	if (rows.count == 0) {
 		reply_done(a);		/* there is nothing to wait for */
 		return;

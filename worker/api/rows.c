@@ -145,6 +145,7 @@ blob_begin(struct http_request *r)
 }
 
 const struct http_handler api_row_blob = {
+	.large_reply = true,
 	.begin = blob_begin,
 	.finish = get_finish,
 };

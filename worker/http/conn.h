@@ -110,6 +110,7 @@ struct conn {
 	struct buf body;		/* decoded bytes, then raw ones */
 	size_t body_decoded;		/* so many are decoded */
 	uint64_t reserved_bytes;	/* of the budget of bodies */
+	uint64_t large_bytes;		/* of the budget of large ones */
 	uint64_t waited_ns;		/* for the peer, in this body */
 	uint64_t wait_began_ns;
 
@@ -188,6 +189,8 @@ struct request *request_take(struct http_server *);
 void request_give(struct http_server *, struct request *);
 /* c->req has a head: routes it and calls begin. */
 void request_begin(struct conn *);
+/* The reply is known: what its length leaves of large_bytes is given back. */
+void request_shrink_large(struct conn *, const struct http_reply *);
 /* Answers in place of the handler; the connection closes afterwards. */
 void request_refuse(struct conn *, struct err);
 /* The same when the handler is late: it is told, and still owes its reply. */

@@ -85,6 +85,7 @@ http_create(struct loop *l, const struct http_settings *s,
 
 	MUST(s->router != NULL);
 	MUST((s->body_reserve == NULL) == (s->body_release == NULL));
+	MUST((s->large_take == NULL) == (s->large_give == NULL));
 	MUST(s->arena_bytes_max > 2 * s->head_bytes_max);
 	if (h == NULL)
 		return FAIL(NO_MEMORY, "allocate the HTTP server");

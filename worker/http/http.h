@@ -35,6 +35,13 @@
  * may still come as one). Length over the limit: 413 before anything
  * is read. Pieces are never empty, except one last.
  *
+ * Large bodies. A body that may come in pieces and the reply of a handler with
+ * large_reply take their length from a budget before the body is read or the
+ * handler begins; what does not fit is answered 503 at once. Where the length
+ * is not known yet (chunked, a reply) large_take says what that takes; a reply
+ * gives back what it does not need as soon as it is given, and the rest when
+ * its last byte is with the socket.
+ *
  * Lifetime:	head and a whole body are good until the reply is given; other
  *		pieces until body returns, or, when it returns HTTP_PAUSE, until
  *		http_resume. A reply's body, headers and stream must live until
@@ -68,6 +75,7 @@ struct http_handler {
 	    bool last);
 	void (*gone)(struct http_request *);	/* may be NULL */
 	void (*finish)(struct http_request *);	/* may be NULL */
+	bool large_reply;		/* see "Large bodies" */
 };
 
 enum http_body { HTTP_BODY_NONE, HTTP_BODY_WHOLE, HTTP_BODY_PIECES };
@@ -129,6 +137,8 @@ void http_resume(struct http_request *);
 /* After STREAM_WAIT, once pull has returned: pull again. */
 void http_stream_ready(struct http_request *);
 
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX	/* large_take */
+
 struct http_sample {
 	const char *route;		/* template or "unknown" */
 	enum http_method method;
@@ -160,6 +170,9 @@ struct http_settings {
 	 * answers false: 503 and close. */
 	bool (*body_reserve)(void *arg, uint64_t bytes);
 	void (*body_release)(void *arg, uint64_t bytes);
+	/* Large bodies, both ways; NULL: no bound. Writes what it took. */
+	bool (*large_take)(void *arg, uint64_t length, uint64_t *taken);
+	void (*large_give)(void *arg, uint64_t bytes);
 	void *arg;
 
 	const char *worker_name;	/* X-Memwald-Worker, or NULL */

@@ -188,6 +188,7 @@ reply_prepare(struct conn *c, const struct http_reply *reply)
 
 	MUST(reply->status >= 200 && reply->status < 600);
 	decide_close(c, reply);
+	request_shrink_large(c, reply);
 	r->status = reply->status;
 	r->stream = reply->stream;
 	r->stream_sent = 0;

@@ -104,6 +104,69 @@ no_route(struct conn *c, const char *allow)
 	conn_enter(c, CONN_WRITE);
 }
 
+/* --- large bodies --- */
+
+static struct err
+take_large(struct conn *c)
+{
+	const struct http_settings *s = &c->server->set;
+	const struct http_request *r = &c->req->pub;
+	uint64_t length = HTTP_LENGTH_UNKNOWN;
+
+	if (s->large_take == NULL || (r->route->body != HTTP_BODY_PIECES &&
+	    !r->route->handler->large_reply))
+		return OK;
+	if (r->route->body == HTTP_BODY_PIECES && !r->head.chunked)
+		length = r->head.content_length;
+	return s->large_take(s->arg, length, &c->large_bytes) ? OK :
+	    FAIL(BUSY, "too many large bodies in flight");
+}
+
+static void
+give_large(struct conn *c, uint64_t bytes)
+{
+	const struct http_settings *s = &c->server->set;
+
+	if (bytes > 0)
+		s->large_give(s->arg, bytes);
+	c->large_bytes -= bytes;
+}
+
+void
+request_shrink_large(struct conn *c, const struct http_reply *reply)
+{
+	const struct http_route *route = c->req->pub.route;
+	uint64_t length = reply->body.len;
+
+	if (route == NULL || !route->handler->large_reply)
+		return;
+	if (reply->stream != NULL && !reply->stream->has_length)
+		return;
+	if (reply->stream != NULL)
+		length = reply->stream->length;
+	if (c->req->head_only)
+		length = 0;
+	give_large(c, c->large_bytes - MIN(c->large_bytes, length));
+}
+
+/* In place of the handler. */
+static void
+answer_err(struct conn *c, struct err e, bool close)
+{
+	struct http_reply reply = {
+		.status = (uint16_t)err_status(e),
+		.content_type = SLICE("application/json"),
+		.close = close,
+	};
+
+	if (reply.status == 503)
+		reply.retry_after_secs = 1;
+	reply.body = reply_envelope(&c->req->pub.arena, err_code(e),
+	    e.what[0] == '\0' ? err_text(e) : e.what);
+	reply_prepare(c, &reply);
+	conn_enter(c, CONN_WRITE);
+}
+
 static struct http_match
 find_route(struct conn *c)
 {
@@ -137,6 +200,11 @@ request_begin(struct conn *c)
 		no_route(c, match.allow);
 		return;
 	}
+	e = take_large(c);
+	if (err_is(e)) {
+		answer_err(c, e, false);
+		return;
+	}
 	e = body_prepare(c);
 	if (err_is(e)) {
 		request_refuse(c, e);
@@ -152,12 +220,6 @@ request_begin(struct conn *c)
 void
 request_refuse(struct conn *c, struct err e)
 {
-	struct http_reply reply = {
-		.status = (uint16_t)err_status(e),
-		.content_type = SLICE("application/json"),
-		.close = true,
-	};
-
 	if (c->req == NULL) {
 		c->req = request_take(c->server);
 		if (c->req == NULL) {
@@ -172,13 +234,8 @@ request_refuse(struct conn *c, struct err e)
 	/* Of a request that was not begun there is only the head, if that. */
 	if (c->state == CONN_READ_HEAD && c->req->pub.id.len == 0)
 		start_anew(c);
-	if (reply.status == 503)
-		reply.retry_after_secs = 1;
-	reply.body = reply_envelope(&c->req->pub.arena, err_code(e),
-	    e.what[0] == '\0' ? err_text(e) : e.what);
-	reply_prepare(c, &reply);
+	answer_err(c, e, true);
 	c->lingers = true;
-	conn_enter(c, CONN_WRITE);
 }
 
 void
@@ -226,6 +283,7 @@ request_finish(struct conn *c, bool sent)
 
 	MUST(!c->owes_reply);
 	stream_finish(r, sent && c->stream_ended);
+	give_large(c, c->large_bytes);
 	if (s->sample != NULL)
 		s->sample(s->arg, &sample);
 	if (c->begun && r->pub.route->handler->finish != NULL)
