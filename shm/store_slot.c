@@ -222,6 +222,15 @@ shm_store_flags(struct shm_ref ref)
 }
 
 void
+shm_store_used(struct shm_ref ref)
+{
+	struct shm_slot *s = shm_store_slot(ref);
+
+	if (s != NULL)
+		shm_slot_used(s);
+}
+
+void
 shm_store_touch(struct shm_ref ref)
 {
 	struct shm_slot *s = shm_store_slot(ref);

@@ -187,6 +187,9 @@ struct err shm_store_pin_version(struct shm_ref, uint64_t version) MUST_CHECK;
 /* SHM_FLAG_*, without a lock: checked between the steps of long work. */
 uint32_t shm_store_flags(struct shm_ref);	/* old ref: DELETED */
 
+/* It is used now: slots go in the order of this. Costs two loads when it was
+ * marked within the last second. An old ref does nothing. */
+void shm_store_used(struct shm_ref);
 /* After each publish: costs one load when the mark is there already. */
 void shm_store_touch(struct shm_ref);
 /* The tick: takes the mark away before it looks; true if it was there. Touch

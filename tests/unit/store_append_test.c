@@ -72,7 +72,7 @@ engine_begin(bool ring)
 	see_ok(pool_create(loop, 2, 64, &pool));
 	loop_set_pool(loop, pool);
 	config.data_dir = root_path;
-	see_ok(engine_init(&engine, &config, loop, pool, 0));
+	see_ok(engine_init(&engine, &config, loop, pool, 0, 1));
 	loop_set_before_wait(loop, engine_before_wait, &engine);
 	see_ok(open_it(store_name, &store));
 }

@@ -8,10 +8,12 @@
 #include "common/timer.h"
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
+#include "worker/maintain/make_room.h"
 #include "worker/maintain/rate.h"
 #include "worker/maintain/schedule.h"
 #include "worker/maintain/tick.h"
 #include "worker/maintain/walk.h"
+#include "worker/store/relieve.h"
 #include "worker/store/remove.h"
 
 #define SPAN_MIN_NS	(30 * NS_PER_SEC)
@@ -53,6 +55,7 @@ static struct {
 	} lanes[LANE_COUNT];
 	bool draining;
 	uint64_t seal_until_ns;		/* while draining */
+	struct relieve relieve;
 	struct op trash_op;
 	bool trash_runs;
 } sched;
@@ -126,6 +129,22 @@ request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 	if (!j->running && list_empty(&j->queue_link))
 		list_append(&sched.lanes[lane].queue, &j->queue_link);
 	run_queues();
+}
+
+static void
+seal(struct shm_ref ref)
+{
+	request(ref, WANT_SEAL, NULL);
+}
+
+/* The walk found no slot for a store. */
+static void
+no_room(void)
+{
+	uint64_t used_ns;
+
+	if (relieve(&sched.relieve, clock_mono_ns(), &used_ns))
+		make_room(used_ns, seal);
 }
 
 static uint32_t
@@ -277,6 +296,9 @@ schedule_command(const struct shm_command *c)
 	case SHM_MAIL_FOLD:
 	case SHM_MAIL_DELETE:
 		request(c->store, want_of(c), c);
+		return true;
+	case SHM_MAIL_RELIEVE:
+		make_room(c->args[0], seal);
 		return true;
 	default:
 		return false;
@@ -456,7 +478,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	rate_start(config, loop, &sched.env.pace);
 	start_ticker();
 	delete_marked();
-	walk_start(pool, root, found);
+	walk_start(&(struct walk_plan){ loop, pool, root, found, no_room });
 	return OK;
 }
 

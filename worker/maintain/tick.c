@@ -41,10 +41,13 @@ wants_rotation(const struct shm_shard_state *state)
 {
 	struct shm_point commit = shm_shard_commit(state);
 	struct shm_point closed = shm_shard_closed(state);
+	struct shm_claim claim = shm_shard_claimed(state);
 
 	if (commit.position <= shm_shard_marks(state).replay_after)
 		return false;
-	return !shm_shard_claimed(state).live ||
+	/* Who gave his claim up closed before; who died may have begun the next
+	 * entry. */
+	return (claim.slot != SHM_NOBODY && !claim.live) ||
 	    shm_point_before(closed, commit);
 }
 

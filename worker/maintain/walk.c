@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/maintain/walk.h"
 #include "worker/object/local.h"
@@ -9,13 +10,13 @@
 #include "worker/store/reload.h"
 
 #define STORES_A_JOB	32u
+#define AGAIN_NS	(200 * NS_PER_MS)
 #define NAMES_BYTES_MAX	(64u << 20)
 
 static struct {
-	struct pool *pool;
-	struct object_dir *root;
-	void (*found)(struct shm_ref);
+	struct walk_plan plan;
 	struct op op;
+	struct timer again;
 	bool runs, stopped;
 
 	/* The job's while it runs. */
@@ -28,6 +29,7 @@ static struct {
 	uint32_t ref_count;
 	uint32_t seen;
 	bool ended;
+	bool full;			/* no slot for the next one */
 } walk;
 
 /* What processes that died left half made: files without a name yet. */
@@ -73,7 +75,8 @@ clean_store(struct object_dir *dir)
 		    "them stay until the next start");
 }
 
-static void
+/* False: there is no slot for it. */
+static bool
 look_at(const struct kind *kind, const char *name)
 {
 	struct shm_store_info info;
@@ -81,18 +84,22 @@ look_at(const struct kind *kind, const char *name)
 	struct shm_ref ref;
 	struct err e;
 
-	e = reload_open(walk.root, kind, name, &ref, &dir);
+	e = reload_open(walk.plan.root, kind, name, &ref, &dir);
+	if (e.kind == ERR_BUSY)
+		return false;
 	if (err_is(e)) {
 		log_err(LOG_WARN, e, "store not loaded, it is served and aged "
 		    "once that works store=%s kind=%s", name, kind->name);
-		return;
+		return true;
 	}
 	clean_store(dir);
 	object_dir_close(dir);
 	walk.seen++;
-	if (shm_store_peek(ref, &info) &&
-	    (info.tail_shards > 0 || info.pending_generations > 0))
-		walk.refs[walk.ref_count++] = ref;
+	if (!shm_store_peek(ref, &info) ||
+	    (info.tail_shards == 0 && info.pending_generations == 0))
+		return true;
+	walk.refs[walk.ref_count++] = ref;
+	return true;
 }
 
 /* Names of the next kind that this version serves; false: no more kinds. */
@@ -113,11 +120,11 @@ list_names(void)
 			continue;
 		arena_reset(&walk.arena);
 		snprintf(prefix, sizeof(prefix), "_registry/%s", kind->name);
-		clean(walk.root, "");
-		clean(walk.root, prefix);
+		clean(walk.plan.root, "");
+		clean(walk.plan.root, prefix);
 		walk.listed = true;
 		walk.at = 0;
-		e = registry_names(walk.root, kind, &walk.arena, &walk.names,
+		e = registry_names(walk.plan.root, kind, &walk.arena, &walk.names,
 		    &walk.count);
 		if (!err_is(e) && walk.count > 0)
 			return true;
@@ -136,11 +143,31 @@ run(struct op *op)
 	(void)op;
 	walk.ref_count = 0;
 	walk.ended = !list_names();
+	walk.full = false;
 	for (i = 0; !walk.ended && i < STORES_A_JOB && walk.at < walk.count;
-	    i++)
-		look_at(kind_get((enum store_kind)walk.kind),
-		    walk.names[walk.at++]);
+	    i++) {
+		walk.full = !look_at(kind_get((enum store_kind)walk.kind),
+		    walk.names[walk.at]);
+		if (walk.full)
+			break;
+		walk.at++;
+	}
 	return 0;
+}
+
+static void
+start(void)
+{
+	walk.runs = true;
+	pool_submit_first(walk.plan.pool, &walk.op, run);
+}
+
+static void
+again(struct timer *t)
+{
+	(void)t;
+	if (!walk.stopped)
+		start();
 }
 
 static void
@@ -152,28 +179,30 @@ done(struct op *op, int32_t res)
 	(void)res;
 	walk.runs = false;
 	for (i = 0; i < walk.ref_count && !walk.stopped; i++)
-		walk.found(walk.refs[i]);
+		walk.plan.found(walk.refs[i]);
 	if (walk.ended)
 		log_info("registry walked stores=%u", walk.seen);
 	if (walk.ended || walk.stopped) {
 		arena_free(&walk.arena);
 		return;
 	}
-	walk.runs = true;
-	pool_submit_first(walk.pool, &walk.op, run);
+	if (!walk.full) {
+		start();
+		return;
+	}
+	walk.plan.no_room();
+	timer_init(&walk.again, again);
+	timer_set(loop_timers(walk.plan.loop), &walk.again,
+	    loop_now_ns(walk.plan.loop) + AGAIN_NS);
 }
 
 void
-walk_start(struct pool *pool, struct object_dir *root,
-    void (*found)(struct shm_ref))
+walk_start(const struct walk_plan *plan)
 {
-	walk.pool = pool;
-	walk.root = root;
-	walk.found = found;
+	walk.plan = *plan;
 	walk.op.done = done;
 	arena_init(&walk.arena, NAMES_BYTES_MAX);
-	walk.runs = true;
-	pool_submit_first(pool, &walk.op, run);
+	start();
 }
 
 void

@@ -55,6 +55,13 @@ append_leave(struct store *s)
 		writer_close_entry(s->writer);
 }
 
+void
+append_rest(struct store *s)
+{
+	if (s->writer != NULL)
+		writer_rest(s->writer);
+}
+
 static void
 start_due(struct engine *en, struct list *due, bool alone)
 {

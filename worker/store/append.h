@@ -58,6 +58,9 @@ void append_rotate(struct engine *, const struct shm_command *);
 void append_start_due(struct engine *);
 /* No more appends will come: closes the entry, if nothing is in flight. */
 void append_leave(struct store *);
+/* It was not used for a while: closes the entry and the one made ahead. The
+ * claim stays. Nothing may be in flight. */
+void append_rest(struct store *);
 /* The store's handle goes: frees the writer. Nothing may be in flight. */
 void append_close(struct store *);
 bool append_busy(const struct store *);

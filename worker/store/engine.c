@@ -21,7 +21,7 @@ engine_root(const struct config *config, struct object_dir **root)
 
 struct err
 engine_init(struct engine *en, const struct config *config, struct loop *loop,
-    struct pool *pool, uint32_t ordinal)
+    struct pool *pool, uint32_t ordinal, uint32_t workers)
 {
 	struct err e;
 	uint32_t i;
@@ -33,7 +33,11 @@ engine_init(struct engine *en, const struct config *config, struct loop *loop,
 	list_init(&en->due);
 	list_init(&en->calls);
 	e = tail_cache_new(&en->tails);
-	return err_is(e) ? e : engine_root(config, &en->root);
+	if (!err_is(e))
+		e = engine_root(config, &en->root);
+	if (!err_is(e))
+		source_cache_init(&en->cache, en, workers);
+	return e;
 }
 
 static void
@@ -136,6 +140,9 @@ engine_command(struct engine *en, const struct shm_command *command)
 	case SHM_MAIL_FORGET:
 		forget(en, command);
 		return true;
+	case SHM_MAIL_RELIEVE:
+		source_cache_command(&en->cache, command);
+		return true;
 	default:
 		return false;
 	}
@@ -144,7 +151,10 @@ engine_command(struct engine *en, const struct shm_command *command)
 void
 engine_before_wait(void *engine)
 {
-	append_start_due(engine);
+	struct engine *en = engine;
+
+	append_start_due(en);
+	source_cache_trim(&en->cache);
 }
 
 bool

@@ -17,6 +17,7 @@
 #include "common/timer.h"
 #include "shm/mailbox.h"
 #include "worker/object/object.h"
+#include "worker/store/source_cache.h"
 
 #define ENGINE_BUCKETS	4096u
 
@@ -30,21 +31,24 @@ struct engine {
 	uint32_t ordinal;		/* of this worker */
 	struct list buckets[ENGINE_BUCKETS];	/* struct store */
 	struct tail_cache *tails;	/* of gets */
+	struct source_cache cache;
 	struct list due;		/* writers with something to commit */
 	uint32_t due_count;
 	struct list calls;		/* waiting for a reply */
 	uint64_t sync_ns;		/* smoothed time of a commit's sync */
 };
 
+/* workers: how many there are, who share the limits of the server. */
 struct err engine_init(struct engine *, const struct config *, struct loop *,
-    struct pool *, uint32_t ordinal) MUST_CHECK;
+    struct pool *, uint32_t ordinal, uint32_t workers) MUST_CHECK;
 
 /* The root of all stores, to be used as the options say. */
 struct err engine_root(const struct config *, struct object_dir **) MUST_CHECK;
 
 /* Commands that came by mailbox; false: not one of ours. */
 bool engine_command(struct engine *, const struct shm_command *);
-/* The loop's before-wait hook: starts the commits that are due. */
+/* The loop's before-wait hook: starts the commits that are due, and lets go of
+ * what is open beyond its limits. */
 void engine_before_wait(void *engine);
 /* This process appends no more: closes the entries of all its writers. */
 void engine_close_entries(struct engine *);

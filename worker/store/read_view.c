@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "shm/metric.h"
 #include "worker/store/read.h"
 #include "worker/store/reload.h"
 
@@ -43,6 +44,7 @@ read_close(struct store *s)
 	s->snapshot = NULL;
 	s->tails = NULL;
 	s->tail_count = 0;
+	source_cache_gone(s, KEPT_VIEW);
 }
 
 /* Tails in the order of the snapshot's shards; those that were there stay. */
@@ -176,6 +178,8 @@ view_done(struct op *op, int32_t res)
 		/* What was half followed is followed anew. */
 		read_close(s);
 	}
+	if (s->snapshot != NULL)
+		source_cache_used(s, KEPT_VIEW);
 	serve(&j->waiting, e);
 	free(j);
 	if (!list_empty(&s->viewers) && !s->viewing)
@@ -200,6 +204,8 @@ start_job(struct store *s, bool tails_only)
 	j->tail_count = s->tail_count;
 	j->strong = any_strong(&j->waiting);
 	j->tails_only = tails_only;
+	shm_metric_add(tails_only ? METRIC_memwald_source_cache_hits_total :
+	    METRIC_memwald_source_cache_misses_total, 0, 1);
 	j->op.done = view_done;
 	s->tails = NULL;
 	s->tail_count = 0;
@@ -275,6 +281,13 @@ bytes_behind(const struct store *s)
 	return bytes;
 }
 
+static void
+found_open(struct store *s)
+{
+	source_cache_used(s, KEPT_VIEW);
+	shm_metric_add(METRIC_memwald_source_cache_hits_total, 0, 1);
+}
+
 /*
  * Serves all viewers now if what is open is current and the tails are close,
  * else on the pool. Last commits are looked at before the serial is compared:
@@ -298,6 +311,7 @@ view_or_job(struct store *s)
 	} else if (s->snapshot->view.pinned_version != 0) {
 		list_init(&waiting);
 		list_splice(&waiting, &s->viewers);
+		found_open(s);
 		serve(&waiting, OK);
 	} else if (behind > FOLLOW_INLINE_MAX) {
 		start_job(s, true);
@@ -310,6 +324,7 @@ view_or_job(struct store *s)
 		}
 		list_init(&waiting);
 		list_splice(&waiting, &s->viewers);
+		found_open(s);
 		serve(&waiting, e);
 	}
 }

@@ -158,9 +158,13 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 	FAULT_HERE(reload_commit);
 	/* Who claimed meanwhile announces what he has acknowledged, while we
 	 * may have read what he has only written. */
-	if (point.position != 0 && !shm_shard_claimed(state).live)
+	if (point.position != 0 && !shm_shard_claimed(state).live) {
 		shm_shard_raise(state, (struct shm_point){ point.position,
 		    point.end });
+		/* The slot stays until it is sealed: else nobody would know. */
+		if (local)
+			shm_store_touch(l->ref);
+	}
 	return OK;
 }
 

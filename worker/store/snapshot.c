@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "shm/metric.h"
+#include "worker/store/opened.h"
 #include "worker/store/snapshot.h"
 
 /* Manifests of all shards of one view, and the arrays that name sources. */
@@ -88,11 +89,15 @@ base_open(struct object_dir *dir, const struct store_shape *shape,
 	    sizeof(struct source *));
 	e = b->sources == NULL ? FAIL(NO_MEMORY, "open the base table") :
 	    base_fill(dir, shape, previous, b);
-	if (err_is(e))
+	if (err_is(e)) {
 		base_drop(b);
-	else
-		*out = b;
-	return e;
+		return e;
+	}
+	b->bytes = sizeof(*b) + table->arena.total_bytes +
+	    table->fragment_count * sizeof(struct source *);
+	opened_add(OPENED_SOURCE_BYTES, b->bytes);
+	*out = b;
+	return OK;
 }
 
 struct base *
@@ -113,6 +118,7 @@ base_drop(struct base *b)
 		return;
 	for (i = 0; i < b->source_count; i++)
 		source_drop(b->sources[i]);
+	opened_sub(OPENED_SOURCE_BYTES, b->bytes);
 	free(b->sources);
 	table_free(b->table);
 	free(b);
@@ -293,6 +299,8 @@ out:
 		e.what = "open a view";	/* its text is in our arena */
 		snapshot_drop(s);
 	} else {
+		s->bytes = sizeof(*s) + s->arena.total_bytes;
+		opened_add(OPENED_SOURCE_BYTES, s->bytes);
 		*out = s;
 	}
 	return e;
@@ -321,6 +329,7 @@ snapshot_drop(struct snapshot *s)
 	base_drop(s->base);
 	if (s->readers != NULL)
 		shm_view_drop(s->readers, &s->view);
+	opened_sub(OPENED_SOURCE_BYTES, s->bytes);
 	arena_free(&s->arena);
 	free(s);
 }

@@ -30,6 +30,7 @@ struct base {			/* one version of the base table, opened */
 	struct table *table;
 	uint32_t source_count;
 	struct source **sources;	/* one a fragment, in its order */
+	uint64_t bytes;			/* as counted (opened.h) */
 };
 
 struct snapshot_shard {
@@ -48,6 +49,7 @@ struct snapshot {
 	uint32_t shard_count;
 	struct snapshot_shard *shards;	/* in the order of view.shards */
 	struct arena arena;		/* manifests and arrays */
+	uint64_t bytes;			/* as counted (opened.h) */
 };
 
 /*

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "worker/lance/data_file.h"
+#include "worker/store/opened.h"
 #include "worker/store/source.h"
 
 /* Memory that rebuilding one key index may take. */
@@ -59,6 +61,23 @@ key_file(const struct table_fragment *f, int32_t key_id)
 	return (struct slice){ "", 0 };
 }
 
+/* It is whole: from now on it is counted. */
+static struct source *
+opened(struct source *s)
+{
+	const struct key_index *ix = s->index;
+
+	s->maps = s->fragment->file_count + (ix->file != NULL) +
+	    (ix->filter_map.len > 0);
+	s->bytes = sizeof(*s) + fragment_bytes(s->fragment) +
+	    key_index_bytes(ix) + ix->filter_map.len +
+	    (ix->file == NULL ? 0 : ix->file->map.len);
+	opened_add(OPENED_SOURCES, 1);
+	opened_add(OPENED_SOURCE_BYTES, s->bytes);
+	opened_add(OPENED_MAPS, s->maps);
+	return s;
+}
+
 struct err
 source_open_fragment(struct object_dir *dir, const struct store_shape *shape,
     const struct table_fragment *f, struct source **out)
@@ -86,7 +105,7 @@ out:
 	if (err_is(e))
 		source_drop(s);
 	else
-		*out = s;
+		*out = opened(s);
 	return e;
 }
 
@@ -129,7 +148,7 @@ out:
 		e.what = "open a generation";	/* text was in the arena */
 		source_drop(s);
 	} else {
-		*out = s;
+		*out = opened(s);
 	}
 	arena_free(&errors);
 	if (gdir != NULL)
@@ -151,6 +170,11 @@ source_drop(struct source *s)
 		return;
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	if (s->bytes > 0) {
+		opened_sub(OPENED_SOURCES, 1);
+		opened_sub(OPENED_SOURCE_BYTES, s->bytes);
+		opened_sub(OPENED_MAPS, s->maps);
+	}
 	key_index_close(s->index);
 	fragment_close(s->fragment);
 	free(s);

@@ -31,6 +31,8 @@ struct source {
 	struct fragment *fragment;
 	struct key_index *index;
 	const struct store_shape *shape; /* what its rows are read as */
+	uint64_t bytes;			/* as counted (opened.h) */
+	uint32_t maps;
 };
 
 /* A fragment of the base table in dir. */

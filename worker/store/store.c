@@ -10,6 +10,7 @@
 #include "shm/metric.h"
 #include "worker/lance/commit.h"
 #include "worker/store/append.h"
+#include "worker/store/opened.h"
 #include "worker/store/read.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
@@ -20,6 +21,9 @@
  * other instances are seen within it (contract 5.3). */
 #define LOOK_SPAN_NS	NS_PER_SEC
 #define CREATE_TRIES	4
+/* A load that found no room is tried again: meanwhile idle stores go. */
+#define OPEN_AGAIN_NS	(25 * NS_PER_MS)
+#define OPEN_PATIENCE_NS (3 * NS_PER_SEC)
 
 struct open_job {
 	struct op op;
@@ -66,14 +70,26 @@ store_by_ref(struct engine *en, struct shm_ref ref)
 }
 
 static void
+keep_no_more(struct store *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < KEPT_COUNT; i++)
+		source_cache_gone(s, i);
+}
+
+static void
 free_store(struct store *s)
 {
 	append_close(s);
 	read_close(s);
 	shm_readers_free(&s->readers);
 	shape_drop(s->kind, s->shape);
-	if (s->dir != NULL)
+	if (s->dir != NULL) {
 		object_dir_close(s->dir);
+		opened_sub(OPENED_DESCRIPTORS, 1);
+	}
+	keep_no_more(s);
 	free(s);
 }
 
@@ -99,6 +115,7 @@ store_forget(struct store *s)
 		return;
 	s->dead = true;
 	list_remove(&s->link);
+	source_cache_gone(s, KEPT_HANDLE);
 	store_hold(s);
 	store_close(s);
 }
@@ -155,27 +172,12 @@ open_again(struct store *s)
 		    CONTAINER_OF(l, struct store_wait, link));
 }
 
+/* The load is over, one way or the other. Gives its use back. */
 static void
-opened(struct op *op, int32_t res)
+open_ended(struct store *s, struct err e)
 {
-	struct open_job *j = CONTAINER_OF(op, struct open_job, op);
-	struct store *s = j->store;
-	struct err e = j->err;
-
-	(void)res;
 	s->loading = false;
-	if (!err_is(e) && s->dir != NULL) {
-		/* Loaded anew: jobs and the writer use the directory. */
-		object_dir_close(j->dir);
-		if (!shm_ref_eq(s->ref, j->ref))
-			e = FAIL(UNAVAILABLE, "store has moved, try again");
-	} else if (!err_is(e)) {
-		s->ref = j->ref;
-		s->dir = j->dir;
-		s->shape = j->shape;
-	}
 	s->looked_ns = loop_now_ns(s->engine->loop);
-	free(j);
 	serve(s, &s->openers, e);
 	if (e.kind != ERR_NOT_FOUND)
 		serve(s, &s->joined, e);
@@ -189,21 +191,95 @@ opened(struct op *op, int32_t res)
 	store_close(s);
 }
 
+static void try_again(struct timer *);
+
+/* No slot, or no descriptor: others let go of what they do not use, and we try
+ * again for a while. */
+static void
+wait_for_room(struct store *s, struct err e)
+{
+	uint64_t now = loop_now_ns(s->engine->loop);
+
+	source_cache_relieve(&s->engine->cache);
+	if (now >= s->open_until_ns) {
+		open_ended(s, e);
+		return;
+	}
+	timer_init(&s->room_timer, try_again);
+	timer_set(loop_timers(s->engine->loop), &s->room_timer,
+	    now + OPEN_AGAIN_NS);
+}
+
+static void
+opened(struct op *op, int32_t res)
+{
+	struct open_job *j = CONTAINER_OF(op, struct open_job, op);
+	struct store *s = j->store;
+	struct err e = j->err;
+
+	(void)res;
+	if (!err_is(e) && s->dir != NULL) {
+		/* Loaded anew: jobs and the writer use the directory. */
+		object_dir_close(j->dir);
+		if (!shm_ref_eq(s->ref, j->ref))
+			e = FAIL(UNAVAILABLE, "store has moved, try again");
+	} else if (!err_is(e)) {
+		s->ref = j->ref;
+		s->dir = j->dir;
+		s->shape = j->shape;
+		opened_add(OPENED_DESCRIPTORS, 1);
+	}
+	free(j);
+	if (e.kind == ERR_BUSY)
+		wait_for_room(s, e);
+	else
+		open_ended(s, e);
+}
+
 static struct err
-start_open(struct store *s)
+submit_open(struct store *s)
 {
 	struct open_job *j = calloc(1, sizeof(*j));
 
 	if (j == NULL)
 		return FAIL(NO_MEMORY, "open a store");
-	j->store = store_hold(s);
+	j->store = s;
 	j->op.done = opened;
 	if (!pool_submit(s->engine->pool, &j->op, run_open)) {
 		free(j);
-		store_close(s);
 		return FAIL(BUSY, "too many jobs are waiting");
 	}
+	return OK;
+}
+
+static void
+try_again(struct timer *t)
+{
+	struct store *s = CONTAINER_OF(t, struct store, room_timer);
+	struct err e = FAIL(BUSY, "too many stores are in use");
+
+	if (s->dir != NULL || source_cache_has_room(&s->engine->cache))
+		e = submit_open(s);
+	if (e.kind == ERR_BUSY)
+		wait_for_room(s, e);
+	else if (err_is(e))
+		open_ended(s, e);
+}
+
+static struct err
+start_open(struct store *s)
+{
+	bool room = s->dir != NULL ||
+	    source_cache_has_room(&s->engine->cache);
+	struct err e = room ? submit_open(s) : OK;
+
+	if (err_is(e))
+		return e;
+	store_hold(s);
 	s->loading = true;
+	s->open_until_ns = loop_now_ns(s->engine->loop) + OPEN_PATIENCE_NS;
+	if (!room)
+		wait_for_room(s, OK);
 	return OK;
 }
 
@@ -211,6 +287,7 @@ static struct store *
 new_store(struct engine *en, const struct kind *kind, const char *name)
 {
 	struct store *s = calloc(1, sizeof(*s));
+	uint32_t i;
 
 	if (s == NULL)
 		return NULL;
@@ -220,6 +297,8 @@ new_store(struct engine *en, const struct kind *kind, const char *name)
 	list_init(&s->openers);
 	list_init(&s->joined);
 	list_init(&s->viewers);
+	for (i = 0; i < KEPT_COUNT; i++)
+		list_init(&s->kept[i].link);
 	shm_readers_init(&s->readers);
 	list_append(bucket_of(en, kind, name), &s->link);
 	return s;
@@ -277,8 +356,11 @@ store_open(struct engine *en, const struct kind *kind, const char *name,
 		w->done(w, FAIL(NO_MEMORY, "open a store"));
 		return;
 	}
+	source_cache_used(s, KEPT_HANDLE);
 	if (use != USE_AS_IT_IS)
 		e = start_open(s);
+	else if (!s->loading)
+		shm_store_used(s->ref);
 	if (err_is(e)) {
 		if (use == USE_NOT)
 			store_forget(s);

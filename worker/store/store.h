@@ -8,7 +8,8 @@
  * slot, on the pool. It goes with the slot: when the slot was evicted or the
  * store was deleted, the handle is dead, no longer found, and freed when the
  * last user has closed it. So a store that is deleted and created anew under
- * the same name is another handle, with another directory.
+ * the same name is another handle, with another directory. A handle that nobody
+ * uses may go at the end of any turn (source_cache.h).
  *
  * Waiting. A function with a struct store_wait calls wait->done exactly once,
  * now or in a later turn; whoever cannot wait any longer still gets it.
@@ -17,8 +18,8 @@
  *		it back.
  * Locking:	the loop's thread. Jobs on the pool get what they need handed
  *		over, and while one of them runs, reads of the same store wait.
- * Errors:	NOT_FOUND: not registered, or deleted. BUSY: no slot, or the
- *		pool's queue is full. UNAVAILABLE, CORRUPT, IO: from loading.
+ * Errors:	NOT_FOUND: not registered, or deleted. BUSY: no slot or no
+ *		descriptor, after some tries, or the pool's queue is full. UNAVAILABLE, CORRUPT, IO: from loading.
  */
 
 #include "worker/store/engine.h"
@@ -45,11 +46,14 @@ struct store {
 	struct object_dir *dir;
 	uint32_t uses;
 	bool dead;			/* not found any more */
-	bool loading;			/* store_open's job runs */
+	bool loading;			/* store_open's job runs, or waits */
+	struct timer room_timer;	/* a load that found no room */
+	uint64_t open_until_ns;
 	struct err load_err;
 	struct list openers;		/* store_wait: the load serves them */
 	struct list joined;		/* store_wait: came while it ran */
 	uint64_t looked_ns;		/* at the registry, last */
+	struct kept_link kept[KEPT_COUNT];	/* source_cache.h */
 
 	/* Reading: see read.c. */
 	struct shm_readers readers;

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "shm/metric.h"
 #include "worker/arrow/ipc.h"
+#include "worker/store/opened.h"
 #include "worker/store/tail_parts.h"
 #include "worker/store/wal.h"
 
@@ -50,9 +51,43 @@ tail_entry_drop(struct tail_entry *e)
 	free(e->rows);
 	tail_run_drop(e->run);
 	arena_free(&e->keys);
-	if (e->fd >= 0)
+	if (e->fd >= 0) {
 		close(e->fd);
+		opened_sub(OPENED_DESCRIPTORS, 1);
+	}
+	opened_sub(OPENED_TAIL_BYTES, e->bytes);
 	free(e);
+}
+
+static size_t
+entry_bytes(const struct tail_entry *e)
+{
+	size_t bytes = sizeof(*e) + e->keys.total_bytes +
+	    e->row_room * sizeof(*e->rows) +
+	    e->batch_count * sizeof(struct tail_batch);
+
+	if (e->run != NULL)
+		bytes += sizeof(*e->run) +
+		    e->run->count * sizeof(struct tail_row);
+	return bytes;
+}
+
+void
+tail_entry_count(struct tail_entry *e)
+{
+	uint64_t bytes = entry_bytes(e);
+
+	opened_change(OPENED_TAIL_BYTES, e->bytes, bytes);
+	e->bytes = bytes;
+}
+
+static void
+count_table(struct tail *t)
+{
+	uint64_t bytes = t->room * sizeof(struct tail_slot);
+
+	opened_change(OPENED_TAIL_BYTES, t->table_bytes, bytes);
+	t->table_bytes = bytes;
 }
 
 void
@@ -65,6 +100,8 @@ tail_free(struct tail *t)
 	while ((l = list_pop(&t->entries)) != NULL)
 		tail_entry_drop(CONTAINER_OF(l, struct tail_entry, link));
 	free(t->table);
+	t->room = 0;
+	count_table(t);
 	free(t);
 }
 
@@ -126,6 +163,7 @@ rebuild(struct tail *t, uint64_t keys)
 	t->table = table;
 	t->room = room;
 	t->used = 0;
+	count_table(t);
 	LIST_FOREACH(l, &t->entries) {
 		struct tail_entry *e =
 		    CONTAINER_OF(l, struct tail_entry, link);
@@ -160,6 +198,7 @@ open_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
 	e->ours = span->ours;
 	e->offset = span->head_bytes;
 	e->size_bytes = size;
+	opened_add(OPENED_DESCRIPTORS, 1);
 	list_append(&t->entries, &e->link);
 	*out = e;
 	return OK;
@@ -281,6 +320,7 @@ scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes,
 		}
 	}
 	arena_free(&arena);
+	tail_entry_count(e);
 	return err;
 }
 
@@ -400,6 +440,7 @@ tail_trim(struct tail *t, uint64_t replay_after)
 		free(t->table);
 		t->table = NULL;
 		t->room = t->used = 0;
+		count_table(t);
 		return;
 	}
 	/* Without memory for a smaller one the old table would point to what
@@ -409,6 +450,7 @@ tail_trim(struct tail *t, uint64_t replay_after)
 		t->table = NULL;
 		t->room = t->used = t->row_count = 0;
 		t->position = 0;
+		count_table(t);
 		while (!list_empty(&t->entries))
 			tail_entry_drop(CONTAINER_OF(list_pop(&t->entries),
 			    struct tail_entry, link));
@@ -437,17 +479,8 @@ tail_bytes(const struct tail *t)
 	size_t bytes = t->room * sizeof(struct tail_slot);
 	const struct list *l;
 
-	LIST_FOREACH(l, &t->entries) {
-		const struct tail_entry *e =
-		    CONTAINER_OF(l, struct tail_entry, link);
-
-		bytes += sizeof(*e) + e->keys.total_bytes +
-		    e->row_room * sizeof(*e->rows) +
-		    e->batch_count * sizeof(struct tail_batch);
-		if (e->run != NULL)
-			bytes += sizeof(*e->run) +
-			    e->run->count * sizeof(struct tail_row);
-	}
+	LIST_FOREACH(l, &t->entries)
+		bytes += entry_bytes(CONTAINER_OF(l, struct tail_entry, link));
 	return bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "worker/store/opened.h"
 #include "worker/store/tail_cache.h"
 #include "worker/store/tail_parts.h"
 
@@ -40,12 +41,13 @@ give_back(struct tail_cache *c, struct kept *k)
 	if (k->from == NULL)
 		return;
 	c->bytes -= k->from->bytes;
+	opened_sub(OPENED_TAIL_BYTES, k->from->bytes);
 	tail_entry_drop(k->from->entry);
 	k->from = NULL;
 }
 
-static void
-give_back_all(struct tail_cache *c)
+void
+tail_cache_clear(struct tail_cache *c)
 {
 	uint32_t i;
 
@@ -58,7 +60,7 @@ tail_cache_free(struct tail_cache *c)
 {
 	if (c == NULL)
 		return;
-	give_back_all(c);
+	tail_cache_clear(c);
 	free(c);
 }
 
@@ -72,7 +74,7 @@ tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
 	if (k->from != b) {
 		give_back(c, k);
 		if (c->bytes + b->bytes > TAIL_CACHE_BYTES)
-			give_back_all(c);
+			tail_cache_clear(c);
 		e = tail_read(b, shape, &k->arena, &k->batch);
 		if (err_is(e)) {
 			arena_free(&k->arena);
@@ -82,6 +84,7 @@ tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
 		    memory_order_relaxed);
 		k->from = b;
 		c->bytes += b->bytes;
+		opened_add(OPENED_TAIL_BYTES, b->bytes);
 	}
 	*batch = &k->batch;
 	return OK;

@@ -23,6 +23,8 @@
 struct tail_cache;
 
 struct err tail_cache_new(struct tail_cache **) MUST_CHECK;
+/* Gives all of it back, with the entries that it holds. */
+void tail_cache_clear(struct tail_cache *);
 void tail_cache_free(struct tail_cache *);	/* NULL is fine */
 struct err tail_cache_read(struct tail_cache *, const struct tail_batch *,
     const struct store_shape *, const struct batch **) MUST_CHECK;

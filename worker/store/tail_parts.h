@@ -36,6 +36,7 @@ struct tail_entry {
 	struct key_row *rows;
 	struct arena keys;
 	struct tail_run *run;		/* of the rows at the last list; NULL */
+	uint64_t bytes;			/* as counted (opened.h) */
 };
 
 struct tail_slot {
@@ -52,11 +53,14 @@ struct tail {
 	uint64_t used, room;		/* of the table; room a power of two */
 	struct tail_slot *table;
 	uint64_t row_count;
+	uint64_t table_bytes;		/* as counted (opened.h) */
 };
 
 /* Give a reference back. NULL is fine for a run. */
 void tail_entry_drop(struct tail_entry *);
 void tail_run_drop(struct tail_run *);
+/* Counts what an entry takes by now. */
+void tail_entry_count(struct tail_entry *);
 
 static inline struct slice
 tail_row_key(const struct key_row *r)

@@ -67,6 +67,7 @@ add_run(struct tail_entry *e, struct tail_sorted *sorted)
 			return FAIL(NO_MEMORY, "sort a tail");
 		tail_run_drop(e->run);
 		e->run = r;
+		tail_entry_count(e);
 	}
 	atomic_fetch_add_explicit(&e->run->refs, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);

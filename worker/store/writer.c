@@ -6,6 +6,7 @@
 #include "shm/metric.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
+#include "worker/store/opened.h"
 #include "worker/store/wal.h"
 #include "worker/store/writer.h"
 
@@ -20,6 +21,27 @@ unclaim(struct writer *w)
 {
 	if (shm_shard_claimed(w->state).epoch == w->epoch)
 		shm_shard_unclaim(w->state);
+}
+
+void
+writer_count(struct writer *w)
+{
+	uint32_t n = (w->entry.fd >= 0) + w->has_next;
+
+	opened_change(OPENED_DESCRIPTORS, w->descriptors, n);
+	w->descriptors = n;
+	if (n > 0)
+		source_cache_used(w->store, KEPT_ENTRY);
+	else
+		source_cache_gone(w->store, KEPT_ENTRY);
+}
+
+static void
+abandon_next(struct writer *w)
+{
+	if (w->has_next)
+		object_entry_abandon(w->store->dir, &w->next);
+	w->has_next = false;
 }
 
 struct err
@@ -81,8 +103,8 @@ writer_free(struct store *s)
 	if (w->at == WRITER_READY)
 		unclaim(w);
 	wal_writer_close(&w->entry);
-	if (w->has_next)
-		object_entry_abandon(s->dir, &w->next);
+	abandon_next(w);
+	writer_count(w);
 	builder_free(&w->builders[0]);
 	builder_free(&w->builders[1]);
 	buf_free(&w->message);
@@ -145,6 +167,7 @@ writer_close_entry(struct writer *w)
 	    w->entry.end });
 	w->closed = true;
 	wal_writer_close(&w->entry);
+	writer_count(w);
 	give_back_buffers(w);
 }
 
@@ -164,9 +187,8 @@ writer_lose_claim(struct writer *w)
 {
 	unclaim(w);
 	wal_writer_close(&w->entry);
-	if (w->has_next)
-		object_entry_abandon(w->store->dir, &w->next);
-	w->has_next = false;
+	abandon_next(w);
+	writer_count(w);
 	w->at = WRITER_UNCLAIMED;
 }
 
@@ -178,6 +200,16 @@ writer_give_up_entry(struct writer *w)
 	writer_close_entry(w);
 	w->closed = true;	/* also one without a commit */
 	wal_writer_close(&w->entry);
+	writer_count(w);
+}
+
+void
+writer_rest(struct writer *w)
+{
+	if (w->at == WRITER_READY)
+		writer_give_up_entry(w);
+	abandon_next(w);
+	writer_count(w);
 }
 
 static void
@@ -196,6 +228,7 @@ make_next_done(struct op *op, int32_t res)
 	} else {
 		w->next = w->next_made;
 		w->has_next = true;
+		writer_count(w);
 	}
 	store_close(s);
 }
@@ -266,6 +299,7 @@ claim_done(struct op *op, int32_t res)
 		w->entry = w->claim.entry;
 		w->epoch = w->claim.manifest.epoch;
 		w->closed = false;
+		writer_count(w);
 		w->at = WRITER_READY;
 		/* Our ordinal's, whatever the wall clock says by now. */
 		shm_sequence_raise(w->claim.sequence);

@@ -39,6 +39,7 @@ struct writer {
 	uint64_t next_bytes;		/* of the next entry, being made */
 	struct object_entry next;
 	bool has_next, making_next;
+	uint32_t descriptors;		/* as counted (opened.h) */
 
 	struct builder builders[2];
 	struct builder *pending, *flight;
@@ -89,6 +90,10 @@ void writer_answer(struct writer *, struct list *appends, struct err);
 void writer_close_entry(struct writer *);
 /* The entry may hold anything now. */
 void writer_give_up_entry(struct writer *);
+/* Nothing is open any more, until the next commit begins a new entry. */
+void writer_rest(struct writer *);
+/* What is open has changed, or was used: it is counted and kept. */
+void writer_count(struct writer *);
 /* Fenced: nothing more comes of this claim. */
 void writer_lose_claim(struct writer *);
 /* Makes the next entry ahead of need. */

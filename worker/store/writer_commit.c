@@ -80,6 +80,7 @@ commit_done(struct writer *w)
 	shm_metric_observe(METRIC_rollout_add_duration_seconds, 0,
 	    clock_mono_ns() - w->began_ns);
 	w->at = WRITER_READY;
+	writer_count(w);
 	builder_clear(w->flight, WRITER_KEEP_BYTES);
 	if (w->message.room > WRITER_KEEP_BYTES)
 		buf_free(&w->message);
