@@ -183,8 +183,11 @@ find(struct arena *a, const struct json *object, const char *name,
 			return wrong(a, name, "given twice");
 		found = child;
 	}
-	if (found != NULL && found->type == JSON_NULL)
+	if (found != NULL && found->type == JSON_NULL) {
+		if (need == JSON_DEFAULT)
+			return wrong(a, name, "must not be null");
 		found = NULL;
+	}
 	if (found == NULL && need == JSON_REQUIRED)
 		return wrong(a, name, "required, but missing or null");
 	*out = found;

@@ -47,7 +47,11 @@ struct err json_parse(struct arena *, struct slice text, const char *what,
  * that is absent or null leaves *out as it was: set the default before. A name
  * given twice is refused, since nobody could say which one counts.
  */
-enum json_need { JSON_OPTIONAL, JSON_REQUIRED };
+enum json_need {
+	JSON_OPTIONAL,
+	JSON_REQUIRED,
+	JSON_DEFAULT,			/* may be absent, but not be null */
+};
 
 struct err json_get(struct arena *, const struct json *object,
     const char *name, enum json_need, const struct json **out) MUST_CHECK;

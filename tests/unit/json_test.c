@@ -66,7 +66,10 @@ getters(void **state)
 	assert_int_equal(j->count, 9);
 	assert_false(err_is(json_get_text(&arena, j, "none", JSON_OPTIONAL, &t)));
 	assert_false(err_is(json_get_text(&arena, j, "n", JSON_OPTIONAL, &t)));
+	assert_false(err_is(json_get_text(&arena, j, "none", JSON_DEFAULT, &t)));
 	assert_true(slice_eq(t, SLICE("as before")));
+	error_is(json_get_text(&arena, j, "n", JSON_DEFAULT, &t), ERR_SHAPE,
+	    "n: must not be null");
 	assert_false(err_is(json_get_text(&arena, j, "t", JSON_REQUIRED, &t)));
 	assert_true(slice_eq(t, SLICE("\xc3\xa9\"")));
 	assert_false(err_is(json_get_bool(&arena, j, "b", JSON_REQUIRED, &b)));

@@ -76,7 +76,7 @@ unknown_column(struct row_read *r, struct slice name)
 	if ((r->shape->flags & SHAPE_STRICT_NAMES) == 0)
 		return unknown_name(r, name);
 	row_frame_top(r)->name = name;
-	return row_frame_fail(r, "the store has no such column");
+	return row_frame_fail(r, "no such column");
 }
 
 static ptrdiff_t

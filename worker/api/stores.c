@@ -168,16 +168,13 @@ static struct err
 parse_shape(struct store_request *s, const struct json *object,
     const struct json *schema)
 {
-	const struct json *seal = NULL;
 	struct arena *arena = &s->q.r->arena;
+	bool seal = false;
 	struct err e;
 
-	e = json_get(arena, object, "seal_on_add", JSON_OPTIONAL, &seal);
-	if (!err_is(e) && seal != NULL && seal->type != JSON_BOOL)
-		e = FAIL(SHAPE, "seal_on_add: expected true or false");
+	e = json_get_bool(arena, object, "seal_on_add", JSON_DEFAULT, &seal);
 	if (!err_is(e))
-		e = generic_shape_make(arena, schema,
-		    seal != NULL && seal->truth, &s->own);
+		e = generic_shape_make(arena, schema, seal, &s->own);
 	s->shape = &s->own;
 	return e;
 }

@@ -67,21 +67,11 @@ told(const struct parser *p, struct err e)
 
 /* ---- types */
 
-/* A member that has a default may be left out, but not be null (contract
- * 1.1). */
 static struct err
 get_flag(const struct parser *p, const struct json *spec, const char *name,
     bool *out)
 {
-	const struct json *child;
-
-	JSON_FOREACH(child, spec) {
-		if (slice_eq(child->name, slice_of(name)) &&
-		    child->type == JSON_NULL)
-			return fail_shape(p, arena_printf(p->arena,
-			    "%s: must not be null", name));
-	}
-	return told(p, json_get_bool(p->arena, spec, name, JSON_OPTIONAL, out));
+	return told(p, json_get_bool(p->arena, spec, name, JSON_DEFAULT, out));
 }
 
 static struct err
