@@ -18,7 +18,8 @@
 struct cursor {
 	struct slice key;
 	const struct source *source;	/* or: */
-	const struct tail_run *tail;
+	const struct tail_run *tail;	/* of it, rows behind after */
+	uint64_t after;
 	uint64_t at, count;		/* position in the keys */
 };
 
@@ -94,17 +95,22 @@ merge_add_tail(struct merge *m, const struct tail_sorted *t)
 	MUST(!m->started && t->run_count <= m->cursor_max - m->cursor_count);
 	for (i = 0; i < t->run_count; i++)
 		m->cursors[m->cursor_count++] = (struct cursor){
-			.tail = t->runs[i], .count = t->runs[i]->count,
+			.tail = t->runs[i], .after = t->after,
+			.count = t->runs[i]->count,
 		};
 }
 
-/* To the next row that is not deleted; false at the end. */
+/* To the next row that counts; false at the end. */
 static bool
 settle(struct cursor *c)
 {
 	for (; c->at < c->count; c->at++) {
 		if (c->tail != NULL) {
-			c->key = c->tail->rows[c->at].key;
+			const struct tail_row *r = &c->tail->rows[c->at];
+
+			if (r->batch->position <= c->after)
+				continue;
+			c->key = r->key;
 			return true;
 		}
 		if (!fragment_is_deleted(c->source->fragment,
@@ -206,7 +212,7 @@ static bool
 is_later(const struct merge_row *a, const struct merge_row *b)
 {
 	if (a->batch != b->batch)
-		return a->batch->offset > b->batch->offset;
+		return tail_batch_before(b->batch, a->batch);
 	return a->row > b->row;
 }
 

@@ -21,6 +21,9 @@
  */
 
 #define TABLE_MIN	64u
+/* Entries put whole that are kept as one: they go together, when the last of
+ * them is sealed. */
+#define WHOLE_MAX	256u
 #define ROW_BYTES_MIN	128u	/* about; of a row in its entry */
 
 struct err
@@ -174,32 +177,66 @@ rebuild(struct tail *t, uint64_t keys)
 	return OK;
 }
 
+/* The newest entry, if what was put whole at the span can be kept with it, else
+ * a new one. */
+static struct err
+take_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
+    struct tail_entry **out)
+{
+	struct tail_entry *e = newest_entry(t);
+
+	if (e != NULL && span->whole && e->whole && e->whole_count < WHOLE_MAX) {
+		*out = e;
+		return OK;
+	}
+	e = calloc(1, sizeof(*e));
+	if (e == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	atomic_init(&e->refs, 1);
+	arena_init(&e->keys, SIZE_MAX);
+	list_init(&e->link);
+	e->fd = -1;
+	e->whole = span->whole;
+	e->dir = dir;
+	e->shard = t->shard;
+	list_append(&t->entries, &e->link);
+	*out = e;
+	return OK;
+}
+
+static struct err
+open_at(struct object_dir *dir, const struct uuid *shard, uint64_t position,
+    int *fd, uint64_t *size)
+{
+	char path[WAL_PATH_MAX];
+
+	wal_path(shard, position, path);
+	return object_entry_open(dir, path, fd, size);
+}
+
 static struct err
 open_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
     struct tail_entry **out)
 {
-	struct tail_entry *e = calloc(1, sizeof(*e));
-	char path[WAL_PATH_MAX];
+	struct tail_entry *e;
 	uint64_t size;
 	struct err err;
+	int fd;
 
-	if (e == NULL)
-		return FAIL(NO_MEMORY, "follow a shard");
-	wal_path(&t->shard, span->position, path);
-	err = object_entry_open(dir, path, &e->fd, &size);
+	err = open_at(dir, &t->shard, span->position, &fd, &size);
+	if (err_is(err))
+		return err;
+	err = take_entry(t, dir, span, &e);
 	if (err_is(err)) {
-		free(e);
+		close(fd);
 		return err;
 	}
-	atomic_init(&e->refs, 1);
-	arena_init(&e->keys, SIZE_MAX);
-	list_init(&e->link);
+	e->fd = fd;
 	e->position = span->position;
 	e->ours = span->ours;
 	e->offset = span->head_bytes;
 	e->size_bytes = size;
 	opened_add(OPENED_DESCRIPTORS, 1);
-	list_append(&t->entries, &e->link);
 	*out = e;
 	return OK;
 }
@@ -257,7 +294,7 @@ add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
 		return FAIL(NO_MEMORY, "follow a shard");
 	}
 	*b = (struct tail_batch){
-		.entry = e, .offset = from->offset,
+		.entry = e, .position = e->position, .offset = from->offset,
 		.bytes = (uint32_t)from->bytes,
 		.row_count = (uint32_t)batch.row_count,
 		.sequence = (int64_t)from->sequence,
@@ -347,6 +384,15 @@ read_to(struct tail *t, struct tail_entry *e, uint64_t end)
 	return err;
 }
 
+static void
+close_whole(struct tail_entry *e, struct err read)
+{
+	close(e->fd);
+	opened_sub(OPENED_DESCRIPTORS, 1);
+	e->fd = -1;
+	e->whole_count += !err_is(read);
+}
+
 static struct err
 follow_entries(struct tail *t, struct object_dir *dir, uint64_t after,
     struct shm_point point, struct arena *arena)
@@ -367,13 +413,16 @@ follow_entries(struct tail *t, struct object_dir *dir, uint64_t after,
 
 		if (s->position > point.position)
 			break;
-		if (s->sentinel)
+		if (s->sentinel || (s->whole && s->position <= t->position))
 			continue;
-		if (e == NULL || e->position != s->position)
+		if (e == NULL || e->position != s->position || s->whole)
 			err = open_entry(t, dir, s, &e);
-		if (!err_is(err))
-			err = read_to(t, e, s->position == point.position ?
-			    point.end : s->end);
+		if (err_is(err))
+			return err;
+		err = read_to(t, e, s->position == point.position ?
+		    point.end : s->end);
+		if (s->whole)
+			close_whole(e, err);
 		if (err_is(err))
 			return err;
 		t->position = s->position;
@@ -385,16 +434,19 @@ struct err
 tail_follow(struct tail *t, struct object_dir *dir, uint64_t replay_after,
     struct shm_point point)
 {
+	struct tail_entry *e = newest_entry(t);
+	bool whole = e != NULL && e->whole;
 	struct arena arena;
 	struct err err;
 
 	if (point.position <= replay_after || point.position < t->position)
 		return OK;
 	if (point.position == t->position)
-		return read_to(t, newest_entry(t), point.end);
+		return whole ? OK : read_to(t, e, point.end);
 	arena_init(&arena, 16u << 20);
+	/* One that is appended to may have got more. */
 	err = follow_entries(t, dir, t->position > replay_after ?
-	    t->position - 1 : replay_after, point, &arena);
+	    t->position - !whole : replay_after, point, &arena);
 	arena_free(&arena);
 	return err;
 }
@@ -466,11 +518,11 @@ tail_find(const struct tail *t, struct slice key, uint64_t hash,
 	if (t->room == 0)
 		return false;
 	s = find_slot(t, key, (uint32_t)hash);
-	/* The newest lies in a generation of this view: older ones as well. */
-	if (s->entry == NULL || s->entry->position <= replay_after)
+	if (s->entry == NULL)
 		return false;
 	*row = tail_row_at(s->entry, s->row);
-	return true;
+	/* The newest lies in a generation of this view: older ones as well. */
+	return row->batch->position > replay_after;
 }
 
 size_t
@@ -490,6 +542,24 @@ tail_rows(const struct tail *t)
 	return t->row_count;
 }
 
+static struct err
+read_batch(const struct tail_batch *b, char *bytes)
+{
+	const struct tail_entry *entry = b->entry;
+	uint64_t size;
+	struct err e;
+	int fd;
+
+	if (!entry->whole)
+		return object_read_at(entry->fd, bytes, b->bytes, b->offset);
+	e = open_at(entry->dir, &entry->shard, b->position, &fd, &size);
+	if (err_is(e))
+		return e;
+	e = object_read_at(fd, bytes, b->bytes, b->offset);
+	close(fd);
+	return e;
+}
+
 struct err
 tail_read(const struct tail_batch *b, const struct store_shape *shape,
     struct arena *arena, struct batch *batch)
@@ -500,7 +570,7 @@ tail_read(const struct tail_batch *b, const struct store_shape *shape,
 
 	if (bytes == NULL)
 		return FAIL(NO_MEMORY, "read a tail");
-	err = object_read_at(b->entry->fd, bytes, b->bytes, b->offset);
+	err = read_batch(b, bytes);
 	if (!err_is(err))
 		err = ipc_message_read(slice_make(bytes, b->bytes), &message);
 	if (err_is(err))

@@ -15,7 +15,10 @@
  * never at a hint, and what a generation has taken over is trimmed. Reads name
  * the replay_after of their own view: rows at or below are not theirs.
  *
- * Lifetime:	the store's handle. A tail_sorted holds what it needs of the
+ * Entries that were put whole, one a commit, are kept as one, up to a few
+ * hundred in a row, and are not kept open: a tail may be thousands of them.
+ *
+ * Lifetime:	the store's handle, whose directory entries are opened in. A tail_sorted holds what it needs of the
  *		entries, whatever is trimmed meanwhile.
  * Locking:	none; whoever follows or trims has it for himself.
  * Errors:	NOT_FOUND: an entry was collected, take a newer view. CORRUPT is
@@ -35,11 +38,20 @@ struct tail_entry;
 
 struct tail_batch {		/* a commit's batch, where it lies */
 	struct tail_entry *entry;
+	uint64_t position;		/* in the WAL, and offset in there */
 	uint64_t offset;
 	uint32_t bytes;
 	uint32_t row_count;
 	int64_t sequence;
 };
+
+/* Of batches of one shard. */
+static inline bool
+tail_batch_before(const struct tail_batch *a, const struct tail_batch *b)
+{
+	return a->position != b->position ? a->position < b->position :
+	    a->offset < b->offset;
+}
 
 struct tail_row {
 	const struct tail_batch *batch;
@@ -76,8 +88,10 @@ struct tail_run {
 	struct tail_row rows[];
 };
 
-/* A run an entry, oldest first. */
+/* A run an entry, oldest first. Rows at or below after are to be stepped over:
+ * of entries kept as one a part may be sealed. */
 struct tail_sorted {
+	uint64_t after;
 	uint32_t run_count;
 	struct tail_run **runs;		/* held, as are their entries */
 	struct tail_entry **entries;

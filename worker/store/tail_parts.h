@@ -25,9 +25,13 @@ struct key_row {
 struct tail_entry {
 	struct list link;		/* tail->entries */
 	_Atomic uint32_t refs;
-	uint64_t position;
-	int fd;
+	uint64_t position;		/* of the last one kept in it */
+	int fd;				/* -1: closed */
 	bool ours;
+	bool whole;			/* entries put whole, and how many: */
+	uint32_t whole_count;
+	struct object_dir *dir;		/* the store's; where they lie */
+	struct uuid shard;
 	uint64_t size_bytes;
 	uint64_t offset;		/* followed up to here */
 	uint32_t batch_count, batch_room;

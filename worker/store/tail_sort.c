@@ -28,7 +28,7 @@ by_key(const void *a, const void *b)
 	if (order != 0)
 		return order;
 	if (x->batch != y->batch)
-		return x->batch->offset < y->batch->offset ? -1 : 1;
+		return tail_batch_before(x->batch, y->batch) ? -1 : 1;
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
@@ -84,7 +84,7 @@ tail_sort(const struct tail *t, uint64_t replay_after,
 	uint32_t n = 0;
 	struct list *l;
 
-	*sorted = (struct tail_sorted){ 0 };
+	*sorted = (struct tail_sorted){ .after = replay_after };
 	LIST_FOREACH(l, &t->entries)
 		n++;
 	if (n == 0)
