@@ -311,7 +311,15 @@ name_generation(struct shard_manifest *m, struct arena *arena, bool *stands,
 {
 	struct sealing *s = ctx;
 	struct shard_generation *list;
+	uint32_t i;
 
+	/* By a put of ours whose outcome was unknown, and which came late. */
+	for (i = 0; i < m->generation_count; i++) {
+		*stands = slice_eq(m->generations[i].directory,
+		    slice_of(s->directory));
+		if (*stands)
+			return OK;
+	}
 	*stands = false;
 	if (m->replay_after != s->from.replay_after ||
 	    m->current_generation != s->from.current_generation)

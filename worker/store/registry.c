@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/json.h"
+#include "worker/object/retry.h"
 #include "worker/store/registry.h"
 
 #define ENTRY_BYTES_MAX	4096u
@@ -48,6 +49,42 @@ registry_name_check(struct slice name)
 	return OK;
 }
 
+/* The put's answer was lost: is what is there ours? Two creates at once may
+ * have adopted one table, so its uuid alone does not tell. Not there: it may
+ * still come. */
+static struct err
+read_back(struct object_dir *root, const struct kind *kind, const char *path,
+    const struct registry_entry *entry)
+{
+	struct registry_entry there;
+	struct err e = registry_get(root, kind, entry->name, &there);
+
+	if (err_is(e))
+		return (struct err){ ERR_UNKNOWN, e.os, e.what };
+	return uuid_eq(&there.store, &entry->store) &&
+	    there.created_ms == entry->created_ms ?
+	    object_confirm(root, path) : FAIL(EXISTS, "store exists already");
+}
+
+static struct err
+put_entry(struct object_dir *root, const struct kind *kind, const char *path,
+    const struct registry_entry *entry, struct slice bytes)
+{
+	struct err e = object_put_new(root, path, bytes);
+	struct object_retry r;
+
+	object_retry_begin(&r, OBJECT_PUT_SPAN_NS);
+	while (e.kind == ERR_UNKNOWN) {
+		e = read_back(root, kind, path, entry);
+		if (e.kind != ERR_UNKNOWN || !object_retry_wait(&r))
+			break;
+		e = object_put_new(root, path, bytes);
+		if (e.kind == ERR_EXISTS)
+			e.kind = ERR_UNKNOWN;	/* by the try before, maybe */
+	}
+	return e;
+}
+
 struct err
 registry_add(struct object_dir *root, const struct kind *kind,
     const struct registry_entry *entry)
@@ -69,7 +106,8 @@ registry_add(struct object_dir *root, const struct kind *kind,
 	json_write_uint64(&w, "created_at", entry->created_ms);
 	json_write_text(&w, "directory", slice_of(directory));
 	json_write_close(&w, '}');
-	e = json_write_done(&w) ? object_put_new(root, path, buf_slice(&out)) :
+	e = json_write_done(&w) ?
+	    put_entry(root, kind, path, entry, buf_slice(&out)) :
 	    FAIL(NO_MEMORY, "register a store");
 	buf_free(&out);
 	return e;
