@@ -295,6 +295,77 @@ test_no_memory_for_bodies(void **state)
 	peer_close(&p);
 }
 
+static uint64_t large_limit;
+
+/* Of an unknown length all of it; one alone may always go on. */
+static bool
+take_large(void *arg, uint64_t length, uint64_t *taken)
+{
+	(void)arg;
+	*taken = MIN(length, large_limit);
+	if (large_held > 0 && large_held + *taken > large_limit)
+		return false;
+	large_held += *taken;
+	return true;
+}
+
+static void
+give_large(void *arg, uint64_t amount)
+{
+	(void)arg;
+	assert_true(large_held >= amount);
+	large_held -= amount;
+}
+
+static void
+test_large_bodies_share_a_budget(void **state)
+{
+	static struct peer other;
+
+	(void)state;
+	settings.large_take = take_large;
+	settings.large_give = give_large;
+	large_limit = 10 << 20;
+	open_server();
+	fill_bytes();
+	peer_open(&p);
+	peer_say(&p, "POST /pieces HTTP/1.1\r\n" HOST
+	    "Content-Length: 4000000\r\n\r\n");
+	TURN_UNTIL(large_held == 4000000);	/* before any of it came */
+	peer_open(&other);
+	peer_say(&other, "POST /pieces HTTP/1.1\r\n" HOST
+	    "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n");
+	PEER_UNTIL(&other, "}}");
+	assert_int_equal(strncmp(other.got, "HTTP/1.1 503 ", 13), 0);
+	assert_non_null(strstr(other.got, "\"OVERLOADED\""));
+	assert_non_null(strstr(other.got, "Retry-After: 1\r\n"));
+	peer_close(&other);
+	assert_int_equal(begun, 1);
+	peer_close(&p);
+	TURN_UNTIL(large_held == 0);
+
+	/* A reply: all of it, then its length, until it is with the socket. */
+	peer_open(&p);
+	peer_say(&p, "GET /large HTTP/1.1\r\n" HOST "\r\n");
+	TURN_UNTIL(large_held == LARGE_BYTES);
+	peer_open(&other);
+	peer_say(&other, "GET /large HTTP/1.1\r\n" HOST "\r\n"
+	    "POST /pieces HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc"
+	    "GET /ok HTTP/1.1\r\n" HOST "\r\n");
+	PEER_UNTIL(&other, "\r\n\r\nok");	/* none of them closed it */
+	assert_int_equal(count_of(other.got, "HTTP/1.1 503 "), 1);
+	assert_int_equal(count_of(other.got, "HTTP/1.1 201 "), 1);
+	TURN_UNTIL((p.len = 0, peer_look(&p), large_held == 0));
+	peer_close(&p);
+
+	/* What has no body to send needs nothing. */
+	other.len = 0;
+	peer_say(&other, "HEAD /large HTTP/1.1\r\n" HOST "\r\n"
+	    "GET /ok HTTP/1.1\r\n" HOST "\r\n");
+	PEER_UNTIL(&other, "\r\n\r\nok");
+	peer_close(&other);
+}
+
 /* Field fault G.4. */
 static void
 test_expect_continue(void **state)
@@ -505,6 +576,7 @@ main(void)
 		EACH(test_chunked_body_over_the_limit),
 		EACH(test_bodies_of_many_sizes),
 		EACH(test_no_memory_for_bodies),
+		EACH(test_large_bodies_share_a_budget),
 		EACH(test_expect_continue),
 		EACH(test_refusal_reaches_who_is_still_sending),
 		EACH(test_pipeline_cut_at_every_byte),

@@ -50,6 +50,7 @@ static uint32_t events[HTTP_EVENT_COUNT];
 static uint32_t samples, finished, gone, begun, streams_closed;
 static struct http_sample last_sample;
 static uint64_t reserved, reserved_most, reserve_limit;
+static uint64_t large_held;
 
 /* --- handlers --- */
 
@@ -284,20 +285,23 @@ large_begin(struct http_request *r)
 	http_reply_json(r, 200, slice_make(large, sizeof(large)));
 }
 
+#define HANDLER_OF(begin, body, ...) \
+	{ begin, body, count_gone, count_finish, __VA_ARGS__ }
 #define HANDLER(name, body) static const struct http_handler name##_handler = \
-	{ name##_begin, body, count_gone, count_finish }
+	HANDLER_OF(name##_begin, body, false)
 HANDLER(ok, NULL);
 HANDLER(seg, NULL);
 HANDLER(refuse, tally_body);
 HANDLER(list, NULL);
 HANDLER(sized, NULL);
 HANDLER(fails, NULL);
-HANDLER(large, NULL);
 HANDLER(tally, tally_body);
 static const struct http_handler paused_handler =
-	{ tally_begin, paused_body, count_gone, count_finish };
+	HANDLER_OF(tally_begin, paused_body, false);
 static const struct http_handler later_handler =
-	{ tally_begin, later_body, count_gone, count_finish };
+	HANDLER_OF(tally_begin, later_body, false);
+static const struct http_handler large_handler =
+	HANDLER_OF(large_begin, NULL, true);
 
 static struct http_route routes[] = {
 	{ "ok", &ok_handler, HTTP_BODY_NONE, 0, 0 },
@@ -387,6 +391,7 @@ serve(bool ring)
 	settings.body_reserve = take_reserve;
 	settings.body_release = give_reserve;
 	reserve_limit = 64 << 20;
+	large_held = 0;
 	reserved = reserved_most = 0;
 	memset(events, 0, sizeof(events));
 	samples = finished = gone = begun = streams_closed = 0;
@@ -439,6 +444,7 @@ close_server(void)
 	assert_int_equal(http_requests_active(server), 0);
 	assert_int_equal(finished, begun);
 	assert_int_equal(reserved, 0);
+	assert_int_equal(large_held, 0);
 	assert_int_equal(loop_bufs_free(loop), BUFS);
 	assert_int_equal(events[HTTP_EVENT_ACCEPTED],
 	    events[HTTP_EVENT_CLOSED]);

@@ -170,7 +170,7 @@ struct http_settings {
 	 * answers false: 503 and close. */
 	bool (*body_reserve)(void *arg, uint64_t bytes);
 	void (*body_release)(void *arg, uint64_t bytes);
-	/* Large bodies, both ways; NULL: no bound. Writes what it took. */
+	/* Large bodies, both ways; NULL: no bound. If true, *taken is what. */
 	bool (*large_take)(void *arg, uint64_t length, uint64_t *taken);
 	void (*large_give)(void *arg, uint64_t bytes);
 	void *arg;

@@ -111,15 +111,17 @@ take_large(struct conn *c)
 {
 	const struct http_settings *s = &c->server->set;
 	const struct http_request *r = &c->req->pub;
-	uint64_t length = HTTP_LENGTH_UNKNOWN;
+	uint64_t length = HTTP_LENGTH_UNKNOWN, taken;
 
 	if (s->large_take == NULL || (r->route->body != HTTP_BODY_PIECES &&
 	    !r->route->handler->large_reply))
 		return OK;
 	if (r->route->body == HTTP_BODY_PIECES && !r->head.chunked)
 		length = r->head.content_length;
-	return s->large_take(s->arg, length, &c->large_bytes) ? OK :
-	    FAIL(BUSY, "too many large bodies in flight");
+	if (!s->large_take(s->arg, length, &taken))
+		return FAIL(BUSY, "too many large bodies in flight");
+	c->large_bytes = taken;
+	return OK;
 }
 
 static void
