@@ -1,6 +1,9 @@
 #include "common/base.h"
 
+#include <math.h>
+
 #include "common/json.h"
+#include "common/number.h"
 #include "common/utf8.h"
 #include "worker/api/row_event.h"
 #include "worker/api/row_value.h"
@@ -295,6 +298,26 @@ row_event_end(struct row_read *r)
 
 /* ---- out */
 
+/* With a point or an exponent, so that 3.0 and -0.0 stay what they are also for
+ * readers to whom 3 and -0 are integers. */
+static void
+write_float(struct json_writer *w, double v)
+{
+	char text[NUMBER_TEXT_MAX + 2];
+	size_t n;
+
+	if (!isfinite(v)) {
+		json_write_null(w, "value");
+		return;
+	}
+	n = number_print_double(text, v);
+	if (memchr(text, '.', n) == NULL && memchr(text, 'e', n) == NULL) {
+		memcpy(text + n, ".0", 2);
+		n += 2;
+	}
+	json_write_raw(w, "value", slice_make(text, n));
+}
+
 bool
 row_event_write_value(struct buf *b, const struct batch *batch, uint64_t row)
 {
@@ -311,8 +334,7 @@ row_event_write_value(struct buf *b, const struct batch *batch, uint64_t row)
 		json_write_int64(&w, "value",
 		    array_int(&c[DATAGEN_value_i64], row));
 	if (!array_is_null(&c[DATAGEN_value_f64], row))
-		json_write_double(&w, "value",
-		    array_double(&c[DATAGEN_value_f64], row));
+		write_float(&w, array_double(&c[DATAGEN_value_f64], row));
 	if (!array_is_null(&c[DATAGEN_value_bool], row))
 		json_write_bool(&w, "value",
 		    array_bool(&c[DATAGEN_value_bool], row));

@@ -367,6 +367,17 @@ step_next(struct row_read *r, const char *p)
 	    "no \",\" or \"]\" after a value");
 }
 
+/* Another JSON value, to go by its first byte, or none. */
+static ptrdiff_t
+fail_body(struct row_read *r, char first)
+{
+	static const char begins[] = "[\"-0123456789tfn";
+
+	return memchr(begins, first, sizeof(begins) - 1) != NULL ?
+	    row_frame_fail_shape(r, "not a JSON object") :
+	    row_frame_fail(r, "not a JSON object");
+}
+
 /* p < end, and no blank unless in a string. */
 static ptrdiff_t
 step(struct row_read *r, const char *p, const char *end)
@@ -374,7 +385,7 @@ step(struct row_read *r, const char *p, const char *end)
 	switch ((enum state)r->state) {
 	case AT_BODY:
 		if (*p != '{')
-			return row_frame_fail(r, "not a JSON object");
+			return fail_body(r, *p);
 		row_frame_push(r, FRAME_BODY, AT_FIRST_NAME);
 		return 1;
 	case AT_FIRST_NAME:
