@@ -116,6 +116,14 @@ class Client:
             path += "?" + urllib.parse.urlencode(query)
         return self.get(path).must(200).json()["records"]
 
+    def count(self, store, **query):
+        return self.get("/api/v1/rollouts/%s/records/count?%s" % (
+            store, self.encode(**query))).must(200).json()["count"]
+
+    @staticmethod
+    def encode(**query):
+        return urllib.parse.urlencode(query)
+
     def record(self, store, row_id):
         return self.get("/api/v1/rollouts/%s/records/%s" % (
             store, quote(row_id))).must(200).json()["record"]

@@ -4,7 +4,7 @@
 /*
  * handlers - the names that route.def uses; each lives in the file of its
  * resource: status.c (health, metrics), stores.c, rollouts.c (append), rows.c
- * (reads), generic.c (get-rows, flush), internal.c (folds).
+ * (get, blob), list.c (list, count), generic.c (get-rows, flush), internal.c (folds).
  *
  * Locking:	all on the loop's thread.
  */
@@ -20,6 +20,7 @@ extern const struct http_handler api_store_info;
 extern const struct http_handler api_store_delete;
 extern const struct http_handler api_rollout_append;
 extern const struct http_handler api_row_list;
+extern const struct http_handler api_row_count;
 extern const struct http_handler api_row_get;
 extern const struct http_handler api_row_blob;
 extern const struct http_handler api_row_get_many;

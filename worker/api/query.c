@@ -140,8 +140,7 @@ query_strong(struct slice query, struct arena *arena, bool *strong)
 struct err
 query_served(struct slice query, struct arena *arena)
 {
-	static const char *const unserved[] = { "filters", "filter", "order",
-	    "after", "version", "unknown",
+	static const char *const unserved[] = { "order", "after", "version", "unknown",
 	    "nonfinite", "surrogates", "check", "on_conflict" };
 	struct slice value;
 	bool found = false;

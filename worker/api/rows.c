@@ -12,13 +12,11 @@
 #include "worker/object/map.h"
 
 /*
- * Reads of rows: get, blob, list. What touches mapped files runs as a marked
+ * Reads of one row: get and blob. What touches mapped files runs as a marked
  * read, so that a file that is cut under us is CORRUPT and not our death.
  */
 
 #define ROW_JSON_MAX	(2048ull << 20)
-
-/* ---- get and blob */
 
 struct get_request {
 	struct api_request q;		/* first */
@@ -148,152 +146,4 @@ const struct http_handler api_row_blob = {
 	.large_reply = true,
 	.begin = blob_begin,
 	.finish = get_finish,
-};
-
-/* ---- list */
-
-struct list_request {
-	struct api_request q;		/* first */
-	struct stream stream;
-	struct read_list *list;
-	uint64_t limit, offset;
-	bool begun, ended;
-	const bool *columns;
-	bool any;			/* a row went out: comma before the next */
-	struct buf first;		/* what was made before the head */
-	struct buf *out;
-};
-
-static struct err
-fill_guarded(void *ctx)
-{
-	struct list_request *l = ctx;
-	const struct batch *batch;
-	uint64_t at;
-	struct err e = OK;
-
-	if (!l->begun) {
-		l->begun = true;
-		if (!buf_printf(l->out, "{\"%s\":[", l->q.kind->rows))
-			return FAIL(NO_MEMORY, "answer");
-		e = read_list_skip(l->list, l->limit == 0 ? 0 : l->offset);
-	}
-	while (!err_is(e) && l->out->len < STREAM_PIECE_BYTES) {
-		batch = NULL;
-		if (l->limit > 0)
-			e = read_list_next(l->list, &batch, &at);
-		if (err_is(e))
-			break;
-		if (batch == NULL) {
-			l->ended = true;
-			return buf_append(l->out, "]}", 2) ? OK :
-			    FAIL(NO_MEMORY, "answer");
-		}
-		if ((l->any && !buf_append(l->out, ",", 1)) ||
-		    !row_write(l->out, l->q.store->shape, batch, at,
-		    l->columns))
-			return FAIL(NO_MEMORY, "row is too large to answer");
-		l->any = true;
-		l->limit--;
-	}
-	return e;
-}
-
-static enum stream_state
-list_pull(struct stream *s, struct buf *out, struct err *error)
-{
-	struct list_request *l = CONTAINER_OF(s, struct list_request, stream);
-
-	if (l->first.len > 0) {
-		if (!buf_append_slice(out, buf_slice(&l->first))) {
-			*error = FAIL(NO_MEMORY, "answer");
-			return STREAM_FAILED;
-		}
-		buf_free(&l->first);
-		return l->ended ? STREAM_END : STREAM_MORE;
-	}
-	l->out = out;
-	*error = object_map_guarded(fill_guarded, l);
-	if (err_is(*error))
-		return STREAM_FAILED;
-	return l->ended ? STREAM_END : STREAM_MORE;
-}
-
-static void
-list_closed(struct stream *s, bool complete)
-{
-	(void)s;
-	(void)complete;
-}
-
-static void
-list_then(struct api_request *q)
-{
-	struct list_request *l = CONTAINER_OF(q, struct list_request, q);
-	struct http_reply reply = { .status = 200,
-	    .content_type = SLICE("application/json") };
-	struct err e;
-
-	e = columns_of_query(q->r->head.query, q->store->shape, &q->r->arena,
-	    &l->columns);
-	if (!err_is(e))
-		e = read_list_open(q->store, &l->list);
-	if (!err_is(e)) {
-		l->out = &l->first;
-		e = object_map_guarded(fill_guarded, l);
-	}
-	if (err_is(e)) {
-		api_reply_read_err(q, e);
-		return;
-	}
-	if (l->ended) {
-		/* A short list has a length, and no chunks. */
-		reply.body = buf_slice(&l->first);
-	} else {
-		l->stream.pull = list_pull;
-		l->stream.close = list_closed;
-		reply.stream = &l->stream;
-	}
-	http_reply(q->r, &reply);
-}
-
-static void
-list_begin(struct http_request *r)
-{
-	struct list_request *l = api_state(r, sizeof(*l));
-	struct err e;
-
-	if (l == NULL)
-		return;
-	l->limit = UINT64_MAX;
-	buf_init(&l->first, ROW_JSON_MAX);
-	e = query_uint64(r->head.query, "limit", &r->arena, &l->limit);
-	if (!err_is(e))
-		e = query_uint64(r->head.query, "offset", &r->arena,
-		    &l->offset);
-	if (!err_is(e))
-		e = query_served(r->head.query, &r->arena);
-	if (err_is(e)) {
-		http_reply_err(r, e);
-		return;
-	}
-	api_open_view(&l->q, r, api_kind(r), list_then);
-}
-
-static void
-list_finish(struct http_request *r)
-{
-	struct list_request *l;
-
-	if (r->user == NULL)
-		return;
-	l = CONTAINER_OF((struct api_request *)r->user, struct list_request, q);
-	read_list_close(l->list);
-	buf_free(&l->first);
-	api_finish(r);
-}
-
-const struct http_handler api_row_list = {
-	.begin = list_begin,
-	.finish = list_finish,
 };

@@ -319,18 +319,32 @@ merge_next(struct merge *m, struct merge_row *winner, bool *found)
 }
 
 struct err
+merge_batch(struct merge *m, const struct tail_batch *b,
+    const struct batch **batch)
+{
+	return tail_cache_read(m->tails, b, m->shape, batch);
+}
+
+struct err
 merge_read(struct merge *m, const struct merge_row *r,
     const struct batch **batch, uint64_t *at)
+{
+	return merge_read_columns(m, r, NULL, batch, at);
+}
+
+struct err
+merge_read_columns(struct merge *m, const struct merge_row *r,
+    const bool *columns, const struct batch **batch, uint64_t *at)
 {
 	struct err e;
 
 	if (r->batch != NULL) {
 		*at = r->row;
-		return tail_cache_read(m->tails, r->batch, m->shape, batch);
+		return merge_batch(m, r->batch, batch);
 	}
 	arena_reset(&m->row_arena);
-	e = source_read(r->source, (struct span){ r->row, 1 }, &m->row_arena,
-	    &m->row_batch);
+	e = source_read_columns(r->source, (struct span){ r->row, 1 }, columns,
+	    &m->row_arena, &m->row_batch);
 	*batch = &m->row_batch;
 	*at = 0;
 	return e;

@@ -48,6 +48,12 @@ struct err merge_next(struct merge *, struct merge_row *, bool *found) MUST_CHEC
  * apart in key order; what is read is good until the next merge_read. */
 struct err merge_read(struct merge *, const struct merge_row *,
     const struct batch **, uint64_t *at) MUST_CHECK;
+/* With those that are true in columns (NULL: all); of others there may be none. */
+struct err merge_read_columns(struct merge *, const struct merge_row *,
+    const bool *columns, const struct batch **, uint64_t *at) MUST_CHECK;
+/* A whole batch of a tail, good until the next one is read. */
+struct err merge_batch(struct merge *, const struct tail_batch *,
+    const struct batch **) MUST_CHECK;
 
 /* Which of two rows of one key counts: <0 the second, >0 the first. Equal
  * sequences in one source: the later. The arena is scratch. */

@@ -1,7 +1,5 @@
 #include "common/base.h"
 
-#include <stdlib.h>
-
 #include "common/hash.h"
 #include "shm/metric.h"
 #include "worker/lance/bloom.h"
@@ -12,8 +10,8 @@
 #define KEEP_BATCH_MAX	(8u << 20)
 
 /* Refuses reads that would open too much (contract 6.6), and warns early. */
-static struct err
-check_pending(const struct store *s)
+struct err
+read_pending(const struct store *s)
 {
 	const struct config *c = s->engine->config;
 	struct snapshot_pending p = snapshot_pending(s->snapshot);
@@ -135,7 +133,7 @@ read_get(struct store *s, struct slice key, enum read_for purpose,
     struct arena *arena, struct batch *batch, uint64_t *at, bool *found)
 {
 	struct get g = { .store = s, .key = key, .arena = arena };
-	struct err e = check_pending(s);
+	struct err e = read_pending(s);
 
 	if (!err_is(e))
 		e = probe(&g, s);
@@ -149,115 +147,4 @@ read_get(struct store *s, struct slice key, enum read_for purpose,
 	*at = 0;
 	return source_read(g.best.source, (struct span){ g.best.row, 1 },
 	    arena, batch);
-}
-
-struct read_list {
-	struct snapshot *snapshot;
-	uint32_t tail_count, run_count;
-	struct tail_sorted *tails;
-	struct merge *merge;
-};
-
-static struct err
-sort_tails(struct store *s, struct read_list *l)
-{
-	struct err e = OK;
-	uint32_t i;
-
-	l->tails = calloc(MAX(s->snapshot->shard_count, 1u),
-	    sizeof(*l->tails));
-	if (l->tails == NULL)
-		return FAIL(NO_MEMORY, "list a store");
-	for (i = 0; !err_is(e) && i < s->snapshot->shard_count; i++) {
-		e = tail_sort(s->tails[i],
-		    s->snapshot->shards[i].manifest.replay_after,
-		    &l->tails[i]);
-		l->tail_count = i + 1;
-		l->run_count += l->tails[i].run_count;
-	}
-	return e;
-}
-
-static void
-add_sources(struct read_list *l)
-{
-	const struct snapshot *s = l->snapshot;
-	uint32_t i, k;
-
-	for (i = 0; i < l->tail_count; i++)
-		merge_add_tail(l->merge, &l->tails[i]);
-	for (i = 0; i < s->shard_count; i++) {
-		for (k = 0; k < s->shards[i].source_count; k++)
-			merge_add_source(l->merge, s->shards[i].sources[k]);
-	}
-	for (i = 0; i < s->base->source_count; i++)
-		merge_add_source(l->merge, s->base->sources[i]);
-}
-
-struct err
-read_list_open(struct store *s, struct read_list **out)
-{
-	struct read_list *l;
-	struct err e = check_pending(s);
-
-	if (err_is(e))
-		return e;
-	l = calloc(1, sizeof(*l));
-	if (l == NULL)
-		return FAIL(NO_MEMORY, "list a store");
-	l->snapshot = snapshot_hold(s->snapshot);
-	if (s->snapshot->view.pinned_version == 0)
-		e = sort_tails(s, l);
-	if (!err_is(e))
-		e = merge_new(s->shape, l->run_count +
-		    snapshot_pending(s->snapshot).sum +
-		    s->snapshot->base->source_count, &l->merge);
-	if (err_is(e)) {
-		read_list_close(l);
-		return e;
-	}
-	add_sources(l);
-	*out = l;
-	return OK;
-}
-
-struct err
-read_list_skip(struct read_list *l, uint64_t rows)
-{
-	struct merge_row row;
-	bool found = true;
-	struct err e = OK;
-
-	while (!err_is(e) && found && rows-- > 0)
-		e = merge_next(l->merge, &row, &found);
-	return e;
-}
-
-struct err
-read_list_next(struct read_list *l, const struct batch **batch, uint64_t *at)
-{
-	struct merge_row row;
-	bool found;
-	struct err e;
-
-	*batch = NULL;
-	e = merge_next(l->merge, &row, &found);
-	if (err_is(e) || !found)
-		return e;
-	return merge_read(l->merge, &row, batch, at);
-}
-
-void
-read_list_close(struct read_list *l)
-{
-	uint32_t i;
-
-	if (l == NULL)
-		return;
-	merge_free(l->merge);
-	for (i = 0; i < l->tail_count; i++)
-		tail_sorted_free(&l->tails[i]);
-	free(l->tails);
-	snapshot_drop(l->snapshot);
-	free(l);
 }

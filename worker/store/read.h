@@ -2,7 +2,7 @@
 #define MEMWALD_STORE_READ_H
 
 /*
- * read - gets and lists over base, generations and tails.
+ * read - gets over base, generations and tails; lists are in read_list.h.
  *
  * read_view brings a store's snapshot and tails up to what is acknowledged
  * now; it costs two looks when nothing has changed. Until the caller returns
@@ -35,16 +35,8 @@ enum read_for {
 struct err read_get(struct store *, struct slice key, enum read_for,
     struct arena *, struct batch *, uint64_t *at, bool *found) MUST_CHECK;
 
-/* A list: rows in key order from a view that stays as it was. */
-struct read_list;
-
-struct err read_list_open(struct store *, struct read_list **) MUST_CHECK;
-/* Skips rows without reading them; fewer if there are fewer. */
-struct err read_list_skip(struct read_list *, uint64_t rows) MUST_CHECK;
-/* The next row; batch NULL at the end. Good until the next call. */
-struct err read_list_next(struct read_list *, const struct batch **batch,
-    uint64_t *at) MUST_CHECK;
-void read_list_close(struct read_list *);	/* NULL is fine */
+/* BUSY where a read would have to open too many generations (contract 6.6). */
+struct err read_pending(const struct store *) MUST_CHECK;
 
 /* For append_rotate and when a handle goes. */
 void read_close(struct store *);

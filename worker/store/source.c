@@ -202,3 +202,27 @@ source_read(const struct source *s, struct span rows, struct arena *arena,
 {
 	return fragment_read(s->fragment, &s->shape->schema, rows, arena, batch);
 }
+
+struct err
+source_read_columns(const struct source *s, struct span rows,
+    const bool *columns, struct arena *arena, struct batch *batch)
+{
+	const struct arrow_schema *schema = &s->shape->schema;
+	struct array *arrays;
+	struct err e = OK;
+	uint32_t i;
+
+	if (columns == NULL)
+		return source_read(s, rows, arena, batch);
+	arrays = arena_calloc(arena, schema->field_count, sizeof(*arrays));
+	if (arrays == NULL)
+		return FAIL(NO_MEMORY, "columns of a run of rows");
+	for (i = 0; !err_is(e) && i < schema->field_count; i++) {
+		arrays[i].field = &schema->fields[i];
+		if (columns[i])
+			e = fragment_read_field(s->fragment, &schema->fields[i],
+			    rows, arena, &arrays[i]);
+	}
+	*batch = (struct batch){ schema, rows.count, arrays };
+	return e;
+}

@@ -52,5 +52,8 @@ struct err source_sequence(const struct source *, uint32_t row, struct arena *,
 /* Rows with all columns of the shape. */
 struct err source_read(const struct source *, struct span rows, struct arena *,
     struct batch *) MUST_CHECK;
+/* With those that are true in columns (NULL: all); the others are left empty. */
+struct err source_read_columns(const struct source *, struct span rows,
+    const bool *columns, struct arena *, struct batch *) MUST_CHECK;
 
 #endif
