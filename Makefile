@@ -108,7 +108,7 @@ tests: $(TESTS) helpers $(FUZZERS)
 
 # What tests/run also wants under TSan.
 threaded: $(patsubst %,$B/tests/unit/%_test,loop pool pace shm_view shm_rwlock \
-	shm_guard shm_metric shm_budget store_append)
+	shm_guard shm_metric shm_budget store_append source_cache)
 
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done

@@ -15,11 +15,13 @@
  */
 
 #define NO_SLOT UINT32_MAX
+#define LOOK_AT_MAX 1024u
 
 static struct table {
 	struct shm_mutex mutex;
 	uint32_t free_slot;		/* NO_SLOT: full */
 	uint32_t free_record;		/* SHM_NO_RECORD: full */
+	uint32_t hand;			/* where the next eviction begins to look */
 } *table;
 
 static uint32_t *cells;			/* index + 1 of a slot, 0: empty */
@@ -370,17 +372,23 @@ evict(uint32_t index, bool dirty_counts)
 }
 
 /* The least used that nobody needs, of all or of those with records; after a
- * few that turned out to be needed it gives up. With the mutex held. */
+ * few that turned out to be needed it gives up. Of a large table it looks at a
+ * part, the next one each time: the mutex is held, and who finds nothing comes
+ * again. */
 static bool
 evict_least(bool with_records)
 {
-	uint32_t i, least, tries;
+	uint32_t looked = with_records ? sizes.slots :
+	    MIN(sizes.slots, LOOK_AT_MAX);
+	uint32_t first = table->hand, k, least, tries;
 	uint64_t least_ns;
 
+	table->hand = (first + looked) % sizes.slots;
 	for (tries = 0; tries < 8; tries++) {
 		least = NO_SLOT;
 		least_ns = UINT64_MAX;
-		for (i = 0; i < sizes.slots; i++) {
+		for (k = 0; k < looked; k++) {
+			uint32_t i = (first + k) % sizes.slots;
 			struct shm_slot *s = shm_slot_at(i);
 			uint64_t used_ns = atomic_load_explicit(
 			    &s->last_used_ns, memory_order_relaxed);

@@ -464,18 +464,21 @@ reload_open(struct object_dir *root, const struct kind *kind,
 
 	/* Another store was resident before this look at the registry: if that
 	 * does not name it, it is gone. Without the second look it could be the
-	 * newer one, and we be late. */
+	 * newer one, and we be late. A slot that goes before we have a pin of it
+	 * is filled again. */
 	do {
 		e = registry_get(root, kind, name, &entry);
 		if (!err_is(e))
 			e = shm_store_insert(key, &entry.store, &gone, ref);
+		if (!err_is(e) && err_is(shm_store_pin(*ref)))
+			e = FAIL(CONFLICT, "the slot was evicted");
 	} while (e.kind == ERR_CONFLICT && ++tries < RELOAD_TRIES);
 	if (err_is(e))
 		return e;
 	registry_directory(kind, name, directory);
 	e = object_dir_open(root, directory, false, &dir);
 	if (err_is(e))
-		return e;
+		goto out;
 	if (shm_store_load_state(*ref) != SHM_LOAD_READY ||
 	    (shm_store_flags(*ref) & SHM_FLAG_STALE) != 0)
 		e = reload_slot(dir, kind, *ref);
@@ -489,5 +492,7 @@ reload_open(struct object_dir *root, const struct kind *kind,
 		object_dir_close(dir);
 	else
 		*out = dir;
+out:
+	shm_store_unpin(*ref);
 	return e;
 }

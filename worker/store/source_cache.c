@@ -21,6 +21,7 @@
 #define IDLE_HANDLE_NS	(600 * NS_PER_SEC)
 /* Stores that one turn lets go: unmapping takes its time. */
 #define BATCH_MAX	64u
+#define RELIEVE_MAX	256u
 /* Marks of use are a second coarse (store_table.h). */
 #define USE_COARSE_NS	NS_PER_SEC
 
@@ -247,8 +248,9 @@ let_go_used_before(struct source_cache *c, uint64_t used_ns)
 	uint64_t own_ns = used_ns > UINT64_MAX - USE_COARSE_NS ? UINT64_MAX :
 	    used_ns + USE_COARSE_NS;
 	struct list *l = c->orders[KEPT_HANDLE].next, *next;
+	uint32_t n = 0;
 
-	for (; l != &c->orders[KEPT_HANDLE]; l = next) {
+	for (; l != &c->orders[KEPT_HANDLE] && n < RELIEVE_MAX; l = next) {
 		struct store *s = store_of(l, KEPT_HANDLE);
 		struct shm_slot *slot = shm_store_slot(s->ref);
 
@@ -256,8 +258,10 @@ let_go_used_before(struct source_cache *c, uint64_t used_ns)
 		if (s->kept[KEPT_HANDLE].used_ns > own_ns)
 			break;
 		if (!in_use(s) && (slot == NULL || atomic_load_explicit(
-		    &slot->last_used_ns, memory_order_relaxed) <= used_ns))
+		    &slot->last_used_ns, memory_order_relaxed) <= used_ns)) {
 			let_go(s, KEPT_HANDLE);
+			n++;
+		}
 	}
 }
 

@@ -21,6 +21,7 @@
  * other instances are seen within it (contract 5.3). */
 #define LOOK_SPAN_NS	NS_PER_SEC
 #define CREATE_TRIES	4
+#define OPEN_TRIES	8
 /* A load that found no room is tried again: meanwhile idle stores go. */
 #define OPEN_AGAIN_NS	(25 * NS_PER_MS)
 #define OPEN_PATIENCE_NS (3 * NS_PER_SEC)
@@ -87,6 +88,7 @@ free_store(struct store *s)
 	shape_drop(s->kind, s->shape);
 	if (s->dir != NULL) {
 		object_dir_close(s->dir);
+		shm_store_unpin(s->ref);
 		opened_sub(OPENED_DESCRIPTORS, 1);
 	}
 	keep_no_more(s);
@@ -120,18 +122,39 @@ store_forget(struct store *s)
 	store_close(s);
 }
 
+/* A new handle pins its slot: what a request finds loaded stays loaded. */
+static struct err
+open_pinned(struct open_job *j)
+{
+	struct store *s = j->store;
+	int tries = 0;
+	struct err e;
+
+	do {
+		e = reload_open(s->engine->root, s->kind, s->name, &j->ref,
+		    &j->dir);
+		if (!err_is(e) && s->dir == NULL &&
+		    err_is(shm_store_pin(j->ref))) {
+			object_dir_close(j->dir);
+			e = FAIL(CONFLICT, "the slot was evicted");
+		}
+	} while (e.kind == ERR_CONFLICT && ++tries < OPEN_TRIES);
+	return e;
+}
+
 static int32_t
 run_open(struct op *op)
 {
 	struct open_job *j = CONTAINER_OF(op, struct open_job, op);
 
-	j->err = reload_open(j->store->engine->root, j->store->kind,
-	    j->store->name, &j->ref, &j->dir);
+	j->err = open_pinned(j);
 	if (err_is(j->err) || j->store->shape != NULL)
 		return 0;
 	j->err = shape_load(j->store->kind, j->dir, &j->shape);
-	if (err_is(j->err))
+	if (err_is(j->err)) {
 		object_dir_close(j->dir);
+		shm_store_unpin(j->ref);
+	}
 	return 0;
 }
 

@@ -5,8 +5,8 @@
  * store - the face of the engine: one store as this process has it open.
  *
  * A handle is found by name, or made: that asks the registry and loads the
- * slot, on the pool. It goes with the slot: when the slot was evicted or the
- * store was deleted, the handle is dead, no longer found, and freed when the
+ * slot, on the pool. It holds a pin of the slot. When the store was deleted the
+ * handle is dead, no longer found, and freed when the
  * last user has closed it. So a store that is deleted and created anew under
  * the same name is another handle, with another directory. A handle that nobody
  * uses may go at the end of any turn (source_cache.h).
