@@ -57,15 +57,11 @@ def in_threads(count, work):
         raise failures[0]
 
 
-def create_all(server, names, threads=4):
-    def work(k):
-        with server.client() as c:
-            for name in names[k::threads]:
-                reply = patiently(name, lambda: c.post(
-                    "/api/v1/rollouts", {"name": name}))
-                if reply.status != 409:		# the first try was lost
-                    reply.must(201)
-    in_threads(threads, work)
+def create(client, name):
+    reply = patiently(name, lambda: client.post(
+        "/api/v1/rollouts", {"name": name}))
+    if reply.status != 409:		# the first try was lost
+        reply.must(201)
 
 
 def ids_of(client, name):
@@ -76,10 +72,6 @@ def ids_of(client, name):
 
 def store_count(client):
     return len(client.get("/api/v1/rollouts").must(200).json()["stores"])
-
-
-def open_descriptors(pid):
-    return len(os.listdir("/proc/%d/fd" % pid))
 
 
 class MoreThanSlots(unittest.TestCase):
@@ -94,7 +86,9 @@ class MoreThanSlots(unittest.TestCase):
         with Server(workers=2, args=[
                 "--rollout-cache-capacity=%d" % self.SLOTS,
                 "--rollout-flush-interval-secs=1"]) as s:
-            create_all(s, names)
+            with s.client() as c:
+                for name in names:
+                    create(c, name)
 
             def work(k):
                 rng = random.Random(k)
@@ -167,23 +161,6 @@ class MoreThanSlots(unittest.TestCase):
             self.assertEqual(ids_of(c, "c"), ["first"])
 
 
-class FewDescriptors(unittest.TestCase):
-    def test_more_stores_than_descriptors(self):
-        limit, names = 90, ["s%02d" % k for k in range(40)]
-        with Server(workers=2, wrap=["/bin/sh", "-c", FEW_FDS % limit,
-                                     "sh"]) as s:
-            create_all(s, names)
-            clients = s.clients_by_worker()
-            for n, c in clients.items():
-                for name in names:
-                    c.append(name, [row("r%d" % n)]).must(201)
-            for c in clients.values():
-                for name in names:
-                    self.assertEqual(len(c.list(name)), len(clients))
-                self.assertGreater(c.metrics()[
-                    "memwald_store_handles_evicted_total"], 0)
-
-
 def status_of(pid):
     with open("/proc/%d/status" % pid) as f:
         lines = dict(x.split(":", 1) for x in f.read().splitlines())
@@ -195,81 +172,84 @@ def status_of(pid):
             "cpu": (int(fields[11]) + int(fields[12])) / ticks}
 
 
-@unittest.skipUnless(LONG, "ten thousand stores: LONG=1")
-class TenThousand(unittest.TestCase):
-    STORES = int(os.environ.get("STORES", "10000"))
+class ManyStores(unittest.TestCase):
+    """Created, written to, read, sealed, read, and left alone for a minute."""
+    STORES = int(os.environ.get("STORES", "10000")) if LONG else 60
+    THREADS = 8 if LONG else 4
+    IDLE_SECS = 60 if LONG else 0
 
     def report(self, s, what):
+        if not LONG:
+            return
         print("\n%s" % what)
         for role in ("master", "maintainer", "worker"):
             for pid in s.processes(role):
                 st = status_of(pid)
                 print("  %-10s rss=%d MiB anon=%d MiB fds=%d cpu=%.1fs" % (
-                    role, st["rss"], st["anon"], open_descriptors(pid),
-                    st["cpu"]), flush=True)
+                    role, st["rss"], st["anon"],
+                    len(os.listdir("/proc/%d/fd" % pid)), st["cpu"]),
+                    flush=True)
 
-    def timed(self, what, work):
-        began = time.monotonic()
-        in_threads(8, work)
-        took = time.monotonic() - began
-        print("%-24s %.1f/s" % (what, self.STORES / took), flush=True)
-
-    def run_all(self, s):
+    def each(self, s, what, work):
+        """work(client, name) for all of them."""
         names = ["s%05d" % k for k in range(self.STORES)]
 
-        def create(k):
+        def some(k):
             with s.client() as c:
-                for name in names[k::8]:
-                    patiently(name, lambda: c.post(
-                        "/api/v1/rollouts", {"name": name})).must(201)
+                for name in names[k::self.THREADS]:
+                    work(c, name)
+        began = time.monotonic()
+        in_threads(self.THREADS, some)
+        if LONG:
+            print("%-24s %.1f/s" % (what, self.STORES / (
+                time.monotonic() - began)), flush=True)
+        self.report(s, what)
 
-        def append(k):
-            with s.client() as c:
-                for name in names[k::8]:
-                    patiently(name, lambda: c.append(
-                        name, [row("r")])).must(201)
+    def read(self, c, name):
+        if ids_of(c, name) != ["r"]:
+            raise AssertionError("%s: not its row" % name)
 
-        def read(k):
-            with s.client() as c:
-                for name in names[k::8]:
-                    if ids_of(c, name) != ["r"]:
-                        raise AssertionError("%s: not its row" % name)
+    def idle(self, s):
+        before = {p: status_of(p)["cpu"] for role in (
+            "master", "maintainer", "worker") for p in s.processes(role)}
+        time.sleep(self.IDLE_SECS)
+        print("cpu of an idle minute: %s" % ", ".join(
+            "%.2fs" % (status_of(p)["cpu"] - t) for p, t in before.items()))
+        self.report(s, "after an idle minute")
+
+    def run_all(self, s):
         self.report(s, "started")
-        self.timed("created", create)
+        self.each(s, "created", create)
         with s.client() as c:
-            began = time.monotonic()
             self.assertEqual(store_count(c), self.STORES)
-            print("listed in %.2f s" % (time.monotonic() - began))
-        self.timed("appended to", append)
-        self.report(s, "appended to")
-        self.timed("read", read)
-        self.report(s, "read")
-        with s.client() as c:
+            self.each(s, "appended to", lambda c, name: patiently(
+                name, lambda: c.append(name, [row("r")])).must(201))
+            self.each(s, "read", self.read)
+            if not LONG:
+                return
             wait_for("all to be sealed",
                      lambda: c.metrics()["memwald_tails"] == 0, 1800)
-            self.report(s, "sealed")
-            self.timed("read again", read)
-            self.report(s, "read again")
-            before = {p: status_of(p)["cpu"] for role in (
-                "master", "maintainer", "worker") for p in s.processes(role)}
-            time.sleep(60)
-            idle = {p: status_of(p)["cpu"] - t for p, t in before.items()}
-            print("cpu of an idle minute: %s" % ", ".join(
-                "%.2fs" % t for t in idle.values()), flush=True)
-            self.report(s, "after an idle minute")
+            self.each(s, "sealed, and read again", self.read)
+            self.idle(s)
             for k, v in sorted(c.metrics().items()):
                 if k.startswith(("memwald_store", "memwald_source_cache",
-                                 "memwald_slots", "rollout_store", "memwald_tail")):
+                                 "memwald_slots", "rollout_store",
+                                 "memwald_tail")):
                     print("  %s %d" % (k, v))
 
-    def test_as_they_come(self):
-        with Server(workers=2) as s:
-            self.run_all(s)
-
     def test_few_descriptors(self):
-        with Server(workers=2, wrap=["/bin/sh", "-c", FEW_FDS % 256,
+        limit = 256 if LONG else 90
+        with Server(workers=2, wrap=["/bin/sh", "-c", FEW_FDS % limit,
                                      "sh"]) as s:
             self.run_all(s)
+            with s.client() as c:
+                self.assertGreater(c.metrics()[
+                    "memwald_store_handles_evicted_total"], 0)
+
+    if LONG:
+        def test_as_they_come(self):
+            with Server(workers=2) as s:
+                self.run_all(s)
 
 
 if __name__ == "__main__":
