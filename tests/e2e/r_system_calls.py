@@ -1,8 +1,9 @@
 """What one append asks of the kernel (field fault A.8, design 4).
 
 With --loop=epoll strace sees it: one synced write into an entry that exists,
-no name made, then the 201. Where a name is made, file and folder are synced
-before the answer.
+no name made, then the 201; that is where commits are appended (--wal=append).
+Where a name is made, as by every commit that is put, file and folder are
+synced before the answer.
 """
 
 import os
@@ -39,7 +40,7 @@ class SystemCalls(unittest.TestCase):
             return out.read().splitlines()
 
     def test_an_append_into_an_entry_that_exists(self):
-        with Server(workers=1, loop="epoll",
+        with Server(workers=1, loop="epoll", wal="append",
                     args=["--rollout-flush-interval-secs=0"]) as s, \
                 s.client() as c:
             s.wait_walked()

@@ -8,8 +8,19 @@ from rows import row
 
 
 class WalDamage(unittest.TestCase):
-    def damaged(self, damage, expect_before):
-        """Ten commits, a crash, the damage, five more rows, another crash."""
+    @staticmethod
+    def entry_with(shard, text):
+        """The newest entry that holds it."""
+        for position in reversed(shard.wal_positions()):
+            path = shard.wal_path(position)
+            with open(path, "rb") as f:
+                if text in f.read():
+                    return path
+        raise AssertionError("no entry holds %r" % text)
+
+    def damaged(self, damage, expect_before, text=b""):
+        """Ten commits, a crash, the damage of the newest entry that holds the
+        text, five more rows, another crash."""
         with Server(workers=1, args=["--rollout-flush-interval-secs=0"]) as s:
             with s.client() as c:
                 c.create("st")
@@ -18,7 +29,7 @@ class WalDamage(unittest.TestCase):
                                         content="payload %d" % k)]).must(201)
             s.kill_all()
             shard, = memwal.shards(s.store_dir("st")).values()
-            path = shard.wal_path(shard.wal_positions()[-1])
+            path = self.entry_with(shard, text)
             with open(path, "rb") as f:
                 data = bytearray(f.read())
             damage(data, path)
@@ -59,7 +70,7 @@ class WalDamage(unittest.TestCase):
                 f.seek(at)
                 f.write(bytes([data[at] ^ 0x20]))
         log = self.damaged(damage, lambda want, got: self.assertEqual(
-            want - got, {"old4"}))
+            want - got, {"old4"}), b"payload 4")
         self.assertRegex(log, r"ERROR .*st")
 
     def test_garbage_after_the_last_batch(self):
