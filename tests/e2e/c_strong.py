@@ -3,6 +3,7 @@ so does every later read of the same instance (design 5, contract 4.1, A.7)."""
 
 import unittest
 
+import events
 import memwal
 from harness import Server
 from rows import kib_row, row, same_rows
@@ -76,6 +77,23 @@ class Strong(unittest.TestCase):
                 self.assertEqual(len(c.list("st")), 2)
                 c.append("st", [row("next")]).must(201)
                 self.assertEqual(len(b.list("st", **STRONG)), 3)
+
+    def test_events_are_there_at_once(self):
+        """Datagen reads are strong without being asked (contract 4.2)."""
+        one, two = self.pair()
+        clients = (list(one.clients_by_worker().values()) +
+                   list(two.clients_by_worker().values()))
+        events.create(clients[0], "st")
+        sent = []
+        for n in range(12):
+            sent.append(events.field("5", n, events.blob(b"%d" % n)))
+            events.append(clients[n * 7 % 4], "st", sent[-1:]).must(201)
+            for c in clients:
+                events.same_events(self, sent, events.of_item(c, "st", "5"))
+                self.assertEqual(events.payload(
+                    c, "st", sent[-1]["event_id"]).must(200).body, b"%d" % n)
+        self.assertEqual(set(memwal.pending(
+            events.store_dir(one, "st")).values()), {0})
 
 
 if __name__ == "__main__":

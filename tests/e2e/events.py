@@ -118,3 +118,31 @@ def of_root(c, store, root, query=""):
 
 def payload(c, store, id_):
     return c.get("%s/%s/blobs/%s" % (STORES, store, quote(id_)))
+
+
+def store_dir(server, store):
+    return "%s/%s.datagen.lance" % (server.data_dir, store)
+
+
+def edges(item="5"):
+    """An event for every edge of every kind of value, and their payloads: by
+    event id, the bytes."""
+    long = "0123456789abcdef\u00e9" * (5 * 2 ** 20 // 18)
+    values = [{"kind": "int", "value": v} for v in (
+        0, -1, 2 ** 63 - 1, -2 ** 63, 2 ** 53 + 1)]
+    values += [{"kind": "float", "value": v} for v in (
+        0.0, -0.0, 0.1, 5e-324, -1.7976931348623157e308, 2.0 ** 63, 1 / 3)]
+    values += [{"kind": "bool", "value": v} for v in (True, False)]
+    values += [{"kind": "str", "value": v} for v in (
+        "", "\0", "a\0b\0", "\u007f\u0080\ud7ff\ue000\uffff\U0010ffff", long)]
+    values += [{"kind": "json", "value": v} for v in (
+        None, True, 0, -1.5, "", "\0", [], {}, {"": [None, {"\0": 2 ** 60}]},
+        [long[:100000]])]
+    values += [blob(b""), blob(b"\0"), blob(bytes(range(256)) * 4096,
+                                            checksum="sha256:\0"),
+               blob(bytes(range(255, -1, -1)), checksum="", size=256)]
+    sent = [field(item, n, v, event_ts="2026-01-01T00:00:00.00000%dZ" % (n % 10),
+                  query_tags={"n": n}) for n, v in enumerate(values)]
+    payloads = {e["event_id"]: base64.b64decode(e["value"]["bytes"])
+                for e in sent if e["value"]["kind"] == "blob"}
+    return sent, payloads

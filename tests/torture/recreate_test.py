@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A store is deleted and created anew under load, while processes die.
+"""A store is deleted and created anew under load, while processes die; of each
+kind.
 
 Nothing of the old store is in the new one: no request whose end came before
 the new store was asked for may show in it. What was acknowledged by the new
@@ -12,21 +13,21 @@ import threading
 import time
 import unittest
 
-from oracle import check_status, fold, made
+from oracle import check_status
 from client import Lost
 from harness import LONG, SLOW, Server, wait_for
+from kinds import Datagen, Rollout
 
-ROUNDS = 40 if LONG else 6
 APPENDERS = 4
 STUCK_SECONDS = 2.0 * SLOW
-PATH = "/api/v1/rollouts/st"
 
 
 class Load:
     """Appenders that note, by time, what their requests came to."""
 
-    def __init__(self, server):
+    def __init__(self, server, kind):
         self.server = server
+        self.kind = kind
         self.lock = threading.Lock()
         self.ended = {}			# id: when its request began and ended
         self.acked = {}
@@ -52,7 +53,8 @@ class Load:
             n += 1
             began = time.monotonic()
             try:
-                reply = c.append("st", [made(name)], flush=n % 20 == 0)
+                reply = self.kind.append(c, [self.kind.row(name)],
+                                         flush=n % 20 == 0)
                 status = reply.status
             except Lost:
                 status = 0
@@ -74,7 +76,10 @@ class Load:
             t.join()
 
 
-class Recreate(unittest.TestCase):
+class Recreate:
+    kind = None				# one of kinds.py, its store is st
+    rounds = 0
+
     def ask(self, s, method, path, body, wanted):
         """Until it has such an answer. When that try began, and ended."""
         def once():
@@ -96,7 +101,7 @@ class Recreate(unittest.TestCase):
         """One store: created, appended to, deleted. Its rows are its own."""
         asked = time.monotonic()
         # A create that died half way may have made it: 409.
-        _, created = self.ask(s, "POST", "/api/v1/rollouts", {"name": "st"},
+        _, created = self.ask(s, "POST", self.kind.stores, {"name": "st"},
                               (201, 409))
         for _ in range(4):
             load.stop.wait(0.15)
@@ -112,28 +117,32 @@ class Recreate(unittest.TestCase):
                     if began > created and ended < until and i not in ids]
         self.assertEqual(before, [], "of the store before")
         self.assertEqual(gone, [], "acknowledged and gone")
-        self.ask(s, "DELETE", PATH, None, (204, 404))
+        self.ask(s, "DELETE", self.kind.path, None, (204, 404))
         return len(ids)
 
-    @staticmethod
-    def list(s):
+    def list(self, s):
         def once():
             try:
                 with s.client() as c:
-                    reply = c.get(PATH + "/records")
+                    reply = c.get(self.kind.list_path)
                     return reply.status == 200 and reply
             except Lost:
                 return None
-        return {r["id"] for r in
-                wait_for("a list", once, 10).json()["records"]}
+        return set(self.kind.ids(wait_for("a list", once, 10)))
+
+    def create(self, c):
+        c.post(self.kind.stores, {"name": "st"}).must(201)
+
+    def ids(self, c):
+        return self.kind.ids(c.get(self.kind.list_path))
 
     def run_lives(self, kills):
         pick = random.Random(3)
         with Server(workers=3, args=["--rollout-flush-interval-secs=1"]) as s:
-            load = Load(s)
+            load = Load(s, self.kind)
             try:
                 rows = [self.life(s, load, pick, kills)
-                        for _ in range(ROUNDS)]
+                        for _ in range(self.rounds)]
             finally:
                 load.end()
             print("kills: %s, rows: %s, %d requests, %d acknowledged, slowest "
@@ -141,16 +150,16 @@ class Recreate(unittest.TestCase):
                               load.slowest), flush=True)
             self.assertEqual(load.failures, [])
             self.assertLess(load.slowest, STUCK_SECONDS)
-            self.assertGreater(sum(rows), ROUNDS)
+            self.assertGreater(sum(rows), self.rounds)
             check_status(s)
             s.kill_all()
             s.start()
             with s.client() as c:
-                c.get(PATH).must(404)
-                c.create("st")
-                self.assertEqual(c.list("st"), [])
-                wait_for("folds", lambda: fold(c, "st"))
-                self.assertEqual(c.list("st"), [])
+                c.get(self.kind.path).must(404)
+                self.create(c)
+                self.assertEqual(self.ids(c), [])
+                wait_for("folds", lambda: self.kind.fold(c))
+                self.assertEqual(self.ids(c), [])
             check_status(s)
 
     def test_under_load(self):
@@ -162,28 +171,37 @@ class Recreate(unittest.TestCase):
     def test_a_slow_reader_keeps_no_name(self):
         """It holds the old store's view; the new one is served meanwhile."""
         with Server(workers=2) as s, s.client() as c:
-            c.create("st")
-            big = "x" * 200000
+            self.create(c)
             for n in range(100):
-                r = dict(made("r%d" % n), content=big)
-                c.append("st", [r]).must(201)
+                self.kind.append(c, [self.kind.row("r%d" % n, "x" * 200000)]) \
+                    .must(201)
             with s.raw(timeout=20) as slow:
-                slow.send(("GET %s/records HTTP/1.1\r\nHost: x\r\n\r\n" %
-                           PATH).encode())
+                slow.send(("GET %s HTTP/1.1\r\nHost: x\r\n\r\n" %
+                           self.kind.list_path).encode())
                 slow.sock.recv(1000)
-                c.request("DELETE", PATH).must(204)
-                c.get(PATH).must(404)
-                c.create("st")
+                c.request("DELETE", self.kind.path).must(204)
+                c.get(self.kind.path).must(404)
+                self.create(c)
                 for n, client in enumerate(s.clients_by_worker().values()):
-                    self.assertEqual(len(client.list("st")), n)
-                    client.append("st", [made("n%d" % n)],
-                                  flush=True).must(201)
-                    self.assertEqual(len(client.list("st")), n + 1)
+                    self.assertEqual(len(self.ids(client)), n)
+                    self.kind.append(client, [self.kind.row("n%d" % n)],
+                                     flush=True).must(201)
+                    self.assertEqual(len(self.ids(client)), n + 1)
                     client.close()
-                c.request("DELETE", PATH).must(204)
-                c.create("st")
-                self.assertEqual(c.list("st"), [])
+                c.request("DELETE", self.kind.path).must(204)
+                self.create(c)
+                self.assertEqual(self.ids(c), [])
             check_status(s)
+
+
+class Rollouts(Recreate, unittest.TestCase):
+    kind = Rollout("st")
+    rounds = 40 if LONG else 6
+
+
+class Datagens(Recreate, unittest.TestCase):
+    kind = Datagen("st")
+    rounds = 20 if LONG else 3
 
 
 if __name__ == "__main__":
