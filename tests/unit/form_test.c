@@ -23,6 +23,7 @@ read_form(struct rows *r, struct slice body, size_t step)
 	struct form *f;
 	struct err e;
 	size_t at, n;
+	bool later;
 	char *piece;
 
 	rows_init(r);
@@ -37,7 +38,9 @@ read_form(struct rows *r, struct slice body, size_t step)
 		free(piece);
 	}
 	if (!err_is(e))
-		e = form_finish(f, &r->result);
+		e = form_finish(f, &r->result, &later);
+	if (!err_is(e) && later)
+		e = form_reorder(f);
 	form_free(f);
 	return e;
 }

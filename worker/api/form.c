@@ -9,6 +9,7 @@
 
 #define NAME_TOLD_MAX	40		/* bytes of a part's name in errors */
 #define NO_VALUE	UINT64_MAX
+#define COPIED_AT_ONCE	(1u << 20)	/* bytes; more are for the pool */
 
 struct part {
 	uint64_t row;
@@ -28,6 +29,7 @@ struct form {
 	struct buf parts;		/* struct part */
 	struct buf seen;		/* rows that have one, bits */
 	struct part part;		/* at hand */
+	bool in_order;			/* the bytes are what the column holds */
 };
 
 /* ---- parts as they come */
@@ -311,17 +313,12 @@ replace_column(struct form *f, const struct buf *lengths)
 static struct err
 put_payloads(struct form *f)
 {
-	bool in_order = sort_parts(f), inline_kept, ok;
-	struct err e = check_rows(f, &inline_kept);
 	struct buf lengths;
+	bool ok;
 
-	if (err_is(e) || f->parts.len == 0)
-		return e;
 	buf_init(&lengths, SIZE_MAX);
-	ok = measure(f, &lengths);
-	if (ok && (!in_order || inline_kept))
-		ok = reorder(f);
-	ok = ok && replace_column(f, &lengths);
+	ok = measure(f, &lengths) && (f->in_order || reorder(f)) &&
+	    replace_column(f, &lengths);
 	buf_free(&lengths);
 	return ok ? OK : FAIL(TOO_LARGE, "the rows of one request are too "
 	    "large");
@@ -369,17 +366,30 @@ form_feed(struct form *f, struct slice piece)
 }
 
 struct err
-form_finish(struct form *f, struct row_read_result *rows)
+form_finish(struct form *f, struct row_read_result *rows, bool *later)
 {
 	struct err e = multipart_finish(&f->parser);
+	bool inline_kept;
 
+	*later = false;
 	if (!err_is(e) && !f->begun)
 		e = FAIL(BAD_INPUT, "multipart: no part \"metadata\"");
 	if (!err_is(e))
-		e = put_payloads(f);
-	if (!err_is(e))
-		*rows = f->rows;
-	return e;
+		e = check_rows(f, &inline_kept);
+	if (err_is(e))
+		return e;
+	*rows = f->rows;
+	if (f->parts.len == 0)
+		return OK;
+	f->in_order = sort_parts(f) && !inline_kept;
+	*later = !f->in_order && f->bytes.len > COPIED_AT_ONCE;
+	return *later ? OK : put_payloads(f);
+}
+
+struct err
+form_reorder(struct form *f)
+{
+	return put_payloads(f);
 }
 
 void

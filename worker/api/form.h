@@ -19,10 +19,11 @@
  * order in which they came; when that is the order of the rows they become the
  * column's, without a copy. Else they are copied there part by part, and the
  * memory of each is given back to the system behind it, so that a body of a
- * gigabyte costs a gigabyte either way.
+ * gigabyte costs a gigabyte either way. That takes a second or two, which the
+ * loop does not have: it is a step of its own, for a thread of the pool.
  *
  * Lifetime:	in the request's arena; form_free gives back what is not.
- * Locking:	none; one thread at a time.
+ * Locking:	none; one thread at a time, not always the same.
  * Errors:	BAD_INPUT, naming the rule's offender; TOO_LARGE: the builder's
  *		cap, NO_MEMORY. The builder is then of no use.
  */
@@ -38,7 +39,12 @@ struct err form_new(struct arena *, struct slice content_type, struct form **)
 struct err form_open(struct form *, const struct store_shape *,
     const char *list_name, int64_t now_us, struct builder *) MUST_CHECK;
 struct err form_feed(struct form *, struct slice) MUST_CHECK;
-struct err form_finish(struct form *, struct row_read_result *) MUST_CHECK;
+/* The body is complete. *later: the payloads still have to be put in order,
+ * which is much to copy; form_reorder does. */
+struct err form_finish(struct form *, struct row_read_result *, bool *later)
+    MUST_CHECK;
+/* On any thread; nobody else touches form, arena or builder meanwhile. */
+struct err form_reorder(struct form *) MUST_CHECK;
 /* NULL is nothing. */
 void form_free(struct form *);
 

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/pool.h"
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/form.h"
@@ -36,6 +37,9 @@ struct append_request {
 	struct row_read *reader;	/* of JSON */
 	struct form *form;		/* of multipart; NULL: JSON */
 	struct builder *own;		/* this request's, until submitted */
+	struct op reorder;		/* of a form's payloads, on the pool */
+	struct err reorder_err;
+	struct row_read_result rows;
 	struct append append;
 	struct engine_call call;
 	struct buf reply;
@@ -180,32 +184,76 @@ check_rows(struct append_request *a, struct builder *b,
 	    (struct span){ rows->first_row, rows->count }, a->checkpoint);
 }
 
+/* The rows are in the builder. */
 static void
-submit(struct append_request *a, struct builder *b)
+submit_rows(struct append_request *a, struct builder *b, struct err e)
 {
-	struct row_read_result rows;
-	struct err e;
-
-	e = a->form != NULL ? form_finish(a->form, &rows) :
-	    row_read_finish(a->reader, &rows);
 	if (!err_is(e))
-		e = check_rows(a, b, &rows);
+		e = check_rows(a, b, &a->rows);
 	if (!err_is(e))
-		e = make_reply(a, b, &rows);
+		e = make_reply(a, b, &a->rows);
 	if (err_is(e)) {
 		http_reply_err(a->q.r, e);
 		return;
 	}
-	note_blobs(a, b, &rows);
-	if (rows.count == 0) {
+	note_blobs(a, b, &a->rows);
+	if (a->rows.count == 0) {
 		reply_done(a);		/* there is nothing to wait for */
 		return;
 	}
 	a->append.done = appended;
-	a->append.row_count = rows.count;
+	a->append.row_count = a->rows.count;
 	a->append.own = a->own;
 	a->own = NULL;
 	append_submit(a->q.store, &a->append);
+}
+
+static int32_t
+run_reorder(struct op *op)
+{
+	struct append_request *a =
+	    CONTAINER_OF(op, struct append_request, reorder);
+
+	a->reorder_err = form_reorder(a->form);
+	return 0;
+}
+
+static void
+reordered(struct op *op, int32_t res)
+{
+	struct append_request *a =
+	    CONTAINER_OF(op, struct append_request, reorder);
+
+	(void)res;
+	submit_rows(a, a->own, a->reorder_err);
+}
+
+static void
+submit_form(struct append_request *a)
+{
+	bool later;
+	struct err e = form_finish(a->form, &a->rows, &later);
+
+	if (err_is(e) || !later) {
+		submit_rows(a, a->own, e);
+		return;
+	}
+	a->reorder.done = reordered;
+	if (!pool_submit(a->q.store->engine->pool, &a->reorder, run_reorder))
+		http_reply_err(a->q.r, FAIL(BUSY, "too much to do at once"));
+}
+
+static void
+submit(struct append_request *a, struct builder *b)
+{
+	struct err e;
+
+	if (a->form != NULL) {
+		submit_form(a);
+		return;
+	}
+	e = row_read_finish(a->reader, &a->rows);
+	submit_rows(a, b, e);
 }
 
 /* A whole body: into the batch that all short requests share. */
