@@ -2,7 +2,9 @@
 // operations that it reads from standard input, a JSON array of arrays:
 //
 //	["count"] ["count", WHERE] ["schema"] ["indices"] ["version"]
-//	["rows", {where, columns, limit}]
+//	["rows", {where, columns, limit}] ["plan", WHERE]
+//	["index", NAME]: its rows, those that it lacks, its segments
+//	["create_index", COLUMN, "btree" | "bitmap"] ["drop_index", NAME]
 //	["add", ROWS] ["delete", WHERE] ["upsert", KEY, ROWS] ["optimize"]
 //
 // Prints the JSON array of their answers. In rows, 64-bit integers and time
@@ -103,6 +105,20 @@ async function run(table, [verb, ...args]) {
 			f => [f.name, f.type.toString(), f.nullable]);
 	case "indices":
 		return (await table.listIndices()).map(i => i.name);
+	case "plan":
+		return table.query().where(args[0]).explainPlan(true);
+	case "index": {
+		const s = await table.indexStats(args[0]);
+		return s && { type: s.indexType, rows: s.numIndexedRows,
+			lacking: s.numUnindexedRows, segments: s.numIndices };
+	}
+	case "create_index":
+		await table.createIndex(args[0],
+			{ config: lancedb.Index[args[1]]() });
+		return table.version();
+	case "drop_index":
+		await table.dropIndex(args[0]);
+		return table.version();
 	case "rows": {
 		const { where, columns, limit } = args[0] ?? {};
 		let query = table.query();

@@ -5,13 +5,14 @@
 #include "tests/unit/arrow_rows.h"
 #include "worker/lance/commit.h"
 #include "worker/lance/fragment.h"
-#include "worker/lance/key_index.h"
+#include "worker/lance/index_entry.h"
+#include "worker/lance/key_write.h"
 #include "worker/lance/page_write.h"
 
 /*
  * pages_write write DIR: makes DIR/pages.lance, all types, in three fragments:
  * rows of any kind; rows whose lists are all null or empty; rows so wide that
- * the file has many pages, a third of them deleted. And a key index beside it.
+ * the file has many pages, a third of them deleted. And a key index of two.
  *
  * pages_write read DIR: reads the table, whoever wrote it last, and sees that
  * every row is the one that its id names. Prints how many there are.
@@ -160,20 +161,47 @@ delete_rows(const struct table *newest, struct arena *memory,
 	return OK;
 }
 
-static void
-write_key_index(const struct table *t)
+/* A segment of the key's index for the first two fragments. */
+static struct err
+add_segment(const struct table *t, struct arena *a, struct commit_edit *edit,
+    void *ctx)
 {
+	const struct arrow_field *key = &t->schema.fields[t->key_column];
+	static struct commit_segment segment;
 	struct key_index_paths paths;
-	struct key_index *ix;
-	struct fragment *f;
+	struct key_written written;
+	struct key_input inputs[2];
+	struct fragment *f[2];
+	struct key_index *ix[2];
+	struct deletion *set;
+	uint32_t ids[2], i;
 
-	OK_OR_DIE(fragment_open(dir, &t->fragments[0], &f));
-	OK_OR_DIE(key_index_build(f, &t->schema.fields[t->key_column], 64u << 20,
-	    &ix));
-	key_index_paths_fragment(&paths, parts[0].path);
-	OK_OR_DIE(key_index_write(ix, dir, &paths, NULL));
-	key_index_close(ix);
-	fragment_close(f);
+	(void)ctx;
+	OK_OR_DIE(deletion_new(&set));
+	for (i = 0; i < 2; i++) {
+		OK_OR_DIE(fragment_open(dir, &t->fragments[i], &f[i]));
+		OK_OR_DIE(key_index_build(f[i], key, 64u << 20, &ix[i]));
+		ids[i] = (uint32_t)f[i]->id;
+		deletion_add(set, ids[i]);
+		inputs[i] = (struct key_input){ ix[i], 1, &ids[i] };
+	}
+	segment = (struct commit_segment){ .uuid = uuid_random(),
+	    .field = key->id };
+	key_index_paths_segment(&paths, key, &segment.uuid);
+	OK_OR_DIE(key_merge(inputs, 2, dir, &paths, NULL, &written));
+	segment.data_bytes = written.data_bytes;
+	segment.lookup_bytes = written.lookup_bytes;
+	OK_OR_DIE(index_entry_name(t, key, a, &segment.name));
+	OK_OR_DIE(deletion_encode(set, a, &segment.fragments));
+	edit->operation = COMMIT_UPDATE;
+	edit->segments = &segment;
+	edit->segment_count = 1;
+	for (i = 0; i < 2; i++) {
+		key_index_close(ix[i]);
+		fragment_close(f[i]);
+	}
+	deletion_free(set);
+	return OK;
 }
 
 static void
@@ -192,9 +220,7 @@ write_table(void)
 	table_free(t);
 	OK_OR_DIE(commit_run(dir, add_parts, NULL, &arena, &result));
 	OK_OR_DIE(commit_run(dir, delete_rows, NULL, &arena, &result));
-	OK_OR_DIE(table_load(dir, &arena, &t));
-	write_key_index(t);
-	table_free(t);
+	OK_OR_DIE(commit_run(dir, add_segment, NULL, &arena, &result));
 }
 
 static void

@@ -6,7 +6,8 @@
 #include "worker/arrow/column.h"
 #include "worker/lance/bloom.h"
 #include "worker/lance/fragment.h"
-#include "worker/lance/key_index.h"
+#include "worker/lance/index_entry.h"
+#include "worker/lance/key_write.h"
 
 #define GENERATION "memwal_v20.lance/_mem_wal/" \
 	"aa48498d-ac91-59e2-8452-69f46010ace2/c0f5d344_gen_1"
@@ -128,13 +129,20 @@ see_absent(const struct key_index *ix, const struct keys *k, struct slice key)
 }
 
 static void
+drop_files(void)
+{
+	see_ok(object_delete_tree(dir, "_pk_index"));
+	see_ok(object_delete(dir, "bloom_filter.bin"));
+}
+
+static void
 see_both_ways(const struct keys *k)
 {
 	struct key_index *built = build(k), *read;
 	struct key_index_paths paths;
 
 	see_index(built, k);
-	key_index_paths_fragment(&paths, new_name(".lance"));
+	key_index_paths_generation(&paths, &key_field);
 	see_ok(key_index_write(built, dir, &paths, NULL));
 	see_error(key_index_write(built, dir, &paths, NULL), EXISTS);
 	see_ok(key_index_open(dir, &paths, k->builder.row_count, &read));
@@ -148,14 +156,8 @@ see_both_ways(const struct keys *k)
 	key_index_close(read);
 	see_error(key_index_open(dir, &paths, k->builder.row_count + 1, &read),
 	    CORRUPT);
-	/* Whatever of it is left, it can be written again. */
-	see_ok(object_delete(dir, paths.data));
-	see_ok(key_index_write(built, dir, &paths, NULL));
-	see_ok(key_index_delete(dir, &paths));
-	see_ok(key_index_delete(dir, &paths));
-	see_error(object_exists(dir, paths.filter), NOT_FOUND);
-	see_ok(key_index_write(built, dir, &paths, NULL));
 	key_index_close(built);
+	drop_files();
 }
 
 static void
@@ -213,14 +215,13 @@ test_no_keys(void **state)
 	ix = build(&k);
 	assert_false(key_index_find(ix, SLICE("a"), bloom_hash(SLICE("a")), &at));
 	assert_int_equal(key_index_seek(ix, SLICE("a")), 0);
-	key_index_paths_generation(&paths);
+	key_index_paths_generation(&paths, &key_field);
 	see_ok(key_index_write(ix, dir, &paths, NULL));
 	key_index_close(ix);
 	see_ok(key_index_open(dir, &paths, 0, &ix));
 	assert_int_equal(key_index_count(ix), 0);
 	key_index_close(ix);
-	see_ok(object_delete_tree(dir, "_pk_index"));
-	see_ok(object_delete(dir, "bloom_filter.bin"));
+	drop_files();
 	builder_free(&k.builder);
 }
 
@@ -292,6 +293,51 @@ see_same_file(struct object_dir *theirs, const char *name)
 	}
 }
 
+/* The engine orders metadata as it likes, and we have a pair more: what both
+ * say is the same. */
+static void
+see_same_lookup(struct object_dir *theirs, const struct key_index_paths *paths,
+    const char *batch_size)
+{
+	static const char *const keys[] = { "batch_size", "range_partitioned" };
+	struct object_dir *const dirs[2] = { theirs, dir };
+	struct data_file *files[2];
+	uint32_t i, c, n;
+
+	for (i = 0; i < 2; i++) {
+		see_ok(data_file_open(dirs[i], paths->lookup, NULL, &files[i]));
+		assert_int_equal(files[i]->column_count, 4);
+		for (n = 0; n < 2; n++) {
+			struct slice value;
+
+			assert_true(data_file_pair(files[i], slice_of(keys[n]),
+			    &value));
+			assert_true(slice_eq(value, slice_of(n == 0 ?
+			    batch_size : "false")));
+		}
+	}
+	assert_int_equal(files[0]->row_count, files[1]->row_count);
+	for (c = 0; c < 4; c++) {
+		const struct data_page *a = &files[0]->columns[c].pages[0];
+		const struct data_page *b = &files[1]->columns[c].pages[0];
+
+		assert_int_equal(files[0]->columns[c].page_count, 1);
+		assert_int_equal(files[1]->columns[c].page_count, 1);
+		assert_int_equal(a->form, b->form);
+		assert_int_equal(a->count, b->count);
+		if (a->form == PAGE_BINARY) {
+			assert_int_equal(a->bytes_len, b->bytes_len);
+			assert_memory_equal(a->bytes, b->bytes, a->bytes_len);
+			assert_memory_equal(a->offsets, b->offsets, 8 * a->count);
+		} else {
+			assert_int_equal(a->bits, 32);
+			assert_memory_equal(a->values, b->values, 4 * a->count);
+		}
+	}
+	data_file_close(files[0]);
+	data_file_close(files[1]);
+}
+
 /* The engine's own index of a generation is opened, and made again it is the
  * same file byte for byte, the filter too. */
 static void
@@ -307,7 +353,7 @@ test_engine_generation(void **state)
 	see_ok(object_root_open("tests/data/lance", &fixtures));
 	see_ok(object_dir_open(fixtures, GENERATION, false, &generation));
 	see_ok(fragment_open_generation(generation, &arena, &f));
-	key_index_paths_generation(&paths);
+	key_index_paths_generation(&paths, &key_field);
 	see_ok(key_index_open(generation, &paths, f->row_count, &theirs));
 	assert_int_equal(key_index_count(theirs), 6);
 	assert_false(key_index_unique(theirs));
@@ -323,8 +369,8 @@ test_engine_generation(void **state)
 	see_ok(key_index_write(ours, dir, &paths, NULL));
 	see_same_file(generation, paths.data);
 	see_same_file(generation, paths.filter);
-	/* Of the lookup file the engine orders metadata as it likes. */
-	see_ok(object_exists(dir, paths.lookup));
+	see_same_lookup(generation, &paths, "8192");
+	drop_files();
 	key_index_close(ours);
 	key_index_close(theirs);
 	fragment_close(f);
@@ -332,17 +378,138 @@ test_engine_generation(void **state)
 	object_dir_close(fixtures);
 }
 
-/* A damaged index is refused, or it still answers what it must: a flipped bit
- * in a key may well leave the order right, and then the key is another. */
+/* The engine's own BTREE of the first fragment of a table, the same way. */
+static void
+test_engine_segment(void **state)
+{
+	struct object_dir *fixtures, *theirs;
+	struct key_index_paths paths;
+	struct key_fragment wanted;
+	struct key_written written;
+	struct key_index *ix;
+	struct key_input input;
+	struct fragment *f;
+	struct table *t;
+	struct uuid uuid = { { 0 } };
+	uint32_t id, i;
+
+	(void)state;
+	see_ok(object_root_open("tests/data/lance", &fixtures));
+	see_ok(object_dir_open(fixtures, "indexed_v20.lance", false, &theirs));
+	see_ok(table_load(theirs, &arena, &t));
+	for (i = 0; i < t->index_count; i++) {
+		if (index_entry_is_segment(t, &t->schema.fields[t->key_column],
+		    &t->indices[i]))
+			uuid = t->indices[i].uuid;
+	}
+	see_ok(fragment_open(theirs, &t->fragments[0], &f));
+	id = (uint32_t)f->id;
+	wanted = (struct key_fragment){ id, f->row_count };
+	key_index_paths_segment(&paths, &t->schema.fields[t->key_column], &uuid);
+	see_ok(key_index_open_segment(theirs, &paths, &wanted, 1, &ix));
+	assert_int_equal(key_index_count(ix), f->row_count);
+	key_index_close(ix);
+
+	see_ok(key_index_build(f, &t->schema.fields[t->key_column], CAP, &ix));
+	input = (struct key_input){ ix, 1, &id };
+	see_ok(key_merge(&input, 1, dir, &paths, NULL, &written));
+	see_same_file(theirs, paths.data);
+	see_same_lookup(theirs, &paths, "4096");
+	key_index_close(ix);
+	fragment_close(f);
+	table_free(t);
+	object_dir_close(theirs);
+	object_dir_close(fixtures);
+}
+
+/* Three indexes become one, which is opened for two of its fragments; one of
+ * these was left out. */
+static void
+test_merge(void **state)
+{
+	static const uint32_t ids[3] = { 7, 9, KEY_NO_FRAGMENT };
+	struct key_fragment wanted[2] = { { 7, 6000 }, { 9, 5 } };
+	struct uuid uuid = uuid_random();
+	struct key_index_paths paths;
+	struct key_written written;
+	struct key_input inputs[3], again;
+	struct key_index *parts[3], *ix;
+	struct keys k;
+	char key[32];
+	uint64_t i, n;
+	uint32_t p;
+
+	(void)state;
+	for (p = 0; p < 3; p++) {
+		keys_start(&k);
+		for (i = 0; i < (p == 0 ? 6000 : 5); i++)
+			keys_add(&k, key, (size_t)snprintf(key, sizeof(key),
+			    "k%06llu", (unsigned long long)(i * (p + 1))));
+		parts[p] = build(&k);
+		inputs[p] = (struct key_input){ parts[p], 1, &ids[p] };
+		builder_free(&k.builder);
+	}
+	key_index_paths_segment(&paths, &key_field, &uuid);
+	see_ok(key_merge(inputs, 3, dir, &paths, NULL, &written));
+	see_ok(key_index_open_segment(dir, &paths, wanted, 2, &ix));
+	assert_int_equal(key_index_count(ix), 6005);
+	for (i = n = 0; i < 6005; i++) {
+		assert_true(i == 0 || slice_cmp(key_index_key(ix, i - 1),
+		    key_index_key(ix, i)) <= 0);
+		n += key_index_place(ix, i);
+		assert_true(key_index_place(ix, i) < 2);
+	}
+	assert_int_equal(n, 5);
+	/* k000008 is row 8 of the first, row 4 of the second. */
+	{
+		struct slice s = SLICE("k000008");
+		struct span at;
+
+		assert_true(key_index_find(ix, s, bloom_hash(s), &at));
+		assert_int_equal(at.count, 2);
+		assert_int_equal(key_index_row(ix, at.first) +
+		    key_index_row(ix, at.first + 1), 12);
+		assert_false(key_index_unique(ix));
+	}
+	/* Merged again, a fragment that is gone leaves no key. */
+	{
+		const uint32_t left[2] = { KEY_NO_FRAGMENT, 9 };
+
+		uuid = uuid_random();
+		key_index_paths_segment(&paths, &key_field, &uuid);
+		again = (struct key_input){ ix, 2, left };
+		see_ok(key_merge(&again, 1, dir, &paths, NULL, &written));
+		key_index_close(ix);
+		see_ok(key_index_open_segment(dir, &paths, wanted, 2, &ix));
+		assert_int_equal(key_index_count(ix), 5);
+		assert_int_equal(key_index_place(ix, 0), 1);
+		key_index_close(ix);
+		see_ok(key_index_open_segment(dir, &paths, wanted + 1, 1, &ix));
+		assert_null(ix->places);
+		key_index_close(ix);
+		see_ok(key_index_open_segment(dir, &paths, wanted, 1, &ix));
+		assert_int_equal(key_index_place(ix, 4), KEY_NO_PLACE);
+		key_index_close(ix);
+		wanted[1].row_count = 4;
+		see_error(key_index_open_segment(dir, &paths, wanted, 2, &ix),
+		    CORRUPT);
+	}
+	for (p = 0; p < 3; p++)
+		key_index_close(parts[p]);
+}
+
+/* A damaged index is refused: each byte of both files counts, but for those of
+ * the lookup that only the engine reads. */
 static void
 test_damage(void **state)
 {
-	struct key_index_paths paths, bad = { .lookup = "" };
+	struct key_index_paths paths;
 	struct key_index *ix;
-	struct slice file;
+	struct slice files[2];
 	struct keys k;
 	char key[32], *copy;
-	struct span at;
+	const char *name;
+	uint32_t f, refused;
 	uint64_t i;
 	size_t byte;
 
@@ -352,37 +519,53 @@ test_damage(void **state)
 		keys_add(&k, key, (size_t)snprintf(key, sizeof(key), "k%llu",
 		    (unsigned long long)(i * 7)));
 	ix = build(&k);
-	key_index_paths_fragment(&paths, new_name(".lance"));
+	key_index_paths_generation(&paths, &key_field);
 	see_ok(key_index_write(ix, dir, &paths, NULL));
 	key_index_close(ix);
-	see_ok(object_get(dir, paths.data, 1u << 20, &arena, &file));
-	copy = arena_copy(&arena, file);
-	assert_non_null(copy);
-	for (byte = 0; byte < file.len; byte += 3) {
-		copy[byte] ^= 0x10;
-		snprintf(bad.data, sizeof(bad.data), "bad%zu", byte);
-		see_ok(object_put_new(dir, bad.data, slice_make(copy, file.len)));
-		copy[byte] ^= 0x10;
-		if (err_is(key_index_open(dir, &bad, 20, &ix)))
-			continue;
-		for (i = 0; i < 20; i++) {
-			assert_true(key_index_row(ix, i) < 20);
-			assert_true(i == 0 || slice_cmp(key_index_key(ix, i - 1),
-			    key_index_key(ix, i)) <= 0);
-			if (key_index_find(ix, keys_at(&k, i),
-			    bloom_hash(keys_at(&k, i)), &at))
-				assert_true(at.first + at.count <= 20);
+	see_ok(object_get(dir, paths.data, 1u << 20, &arena, &files[0]));
+	see_ok(object_get(dir, paths.lookup, 1u << 20, &arena, &files[1]));
+	for (f = refused = 0; f < 2; f++) {
+		name = f == 0 ? paths.data : paths.lookup;
+		copy = arena_copy(&arena, files[f]);
+		assert_non_null(copy);
+		for (byte = 0; byte < files[f].len; byte += 3) {
+			copy[byte] ^= 0x10;
+			see_ok(object_delete(dir, name));
+			see_ok(object_put_new(dir, name,
+			    slice_make(copy, files[f].len)));
+			copy[byte] ^= 0x10;
+			if (err_is(key_index_open(dir, &paths, 20, &ix))) {
+				refused++;
+				continue;
+			}
+			assert_int_equal(f, 1);
+			see_index(ix, &k);
+			key_index_close(ix);
 		}
-		key_index_close(ix);
+		see_ok(object_delete(dir, name));
+		see_ok(object_put_new(dir, name, files[f]));
 	}
-	/* Without its filter it makes one. */
+	assert_true(refused > files[0].len / 3);
+	/* A filter that lacks a key is replaced, as one that is not there. */
 	see_ok(object_delete(dir, paths.filter));
 	see_ok(key_index_open(dir, &paths, 20, &ix));
 	assert_non_null(ix->own_filter);
 	see_index(ix, &k);
 	key_index_close(ix);
+	copy = arena_calloc(&arena, 1, BLOOM_LANCE_BYTES);
+	assert_non_null(copy);
+	see_ok(object_put_new(dir, paths.filter,
+	    slice_make(copy, BLOOM_LANCE_BYTES)));
+	see_ok(key_index_open(dir, &paths, 20, &ix));
+	assert_non_null(ix->own_filter);
+	see_index(ix, &k);
+	key_index_close(ix);
+	see_ok(object_delete(dir, paths.lookup));
+	see_error(key_index_open(dir, &paths, 20, &ix), NOT_FOUND);
+	see_ok(object_put_new(dir, paths.lookup, files[1]));
 	see_ok(object_delete(dir, paths.data));
 	see_error(key_index_open(dir, &paths, 20, &ix), NOT_FOUND);
+	drop_files();
 	builder_free(&k.builder);
 }
 
@@ -408,6 +591,11 @@ test_many_keys(void **state)
 {
 	uint64_t n = getenv("LONG") != NULL ? 1000000 : 150000, i, seed = 7, from;
 	uint64_t found = 0, looks = 200000, row;
+	static const uint32_t fragment = 3;
+	struct key_input input = { NULL, 1, &fragment };
+	struct key_fragment wanted = { 3, 0 };
+	struct uuid uuid = uuid_random();
+	struct key_written written;
 	struct key_index_paths paths;
 	struct key_index *ix;
 	struct keys k;
@@ -424,13 +612,15 @@ test_many_keys(void **state)
 	from = cpu_ns();
 	ix = build(&k);
 	print_message("build %.0f ms\n", ms_since(from));
-	key_index_paths_fragment(&paths, new_name(".lance"));
+	input.index = ix;
+	wanted.row_count = n;
+	key_index_paths_segment(&paths, &key_field, &uuid);
 	from = cpu_ns();
-	see_ok(key_index_write(ix, dir, &paths, NULL));
+	see_ok(key_merge(&input, 1, dir, &paths, NULL, &written));
 	print_message("write %.0f ms\n", ms_since(from));
 	key_index_close(ix);
 	from = cpu_ns();
-	see_ok(key_index_open(dir, &paths, n, &ix));
+	see_ok(key_index_open_segment(dir, &paths, &wanted, 1, &ix));
 	print_message("open %.0f ms, %zu bytes\n", ms_since(from),
 	    key_index_bytes(ix));
 	assert_true(ix->page_count > 1);
@@ -476,6 +666,8 @@ main(void)
 		cmocka_unit_test(test_null_key_and_cap),
 		cmocka_unit_test(test_hash_and_filter),
 		cmocka_unit_test(test_engine_generation),
+		cmocka_unit_test(test_engine_segment),
+		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_many_keys),
 	};

@@ -495,14 +495,13 @@ reading_rows(struct reading *r, struct seen *seen)
 	for (i = 0; i < s->shard_count; i++)
 		runs += r->sorted[i].run_count;
 	see_ok(merge_new(shape_of(), runs + snapshot_pending(s).sum +
-	    s->base->source_count, &m));
+	    s->base->keys_count, &m));
 	for (i = 0; i < s->shard_count; i++) {
 		merge_add_tail(m, &r->sorted[i]);
 		for (k = 0; k < s->shards[i].source_count; k++)
 			merge_add_source(m, s->shards[i].sources[k]);
 	}
-	for (i = 0; i < s->base->source_count; i++)
-		merge_add_source(m, s->base->sources[i]);
+	merge_add_base(m, s->base);
 	see_rows(m, seen);
 	merge_free(m);
 }

@@ -44,6 +44,14 @@ struct commit_deletion {
 	struct table_deletion deletion;
 };
 
+struct commit_segment {			/* of the key's BTREE: index_entry.h */
+	struct uuid uuid;		/* of its directory, which is durable */
+	struct slice name;
+	int32_t field;
+	struct slice fragments;		/* ids, a portable roaring set */
+	uint64_t data_bytes, lookup_bytes;
+};
+
 /* Memory: the arena of the call back. */
 struct commit_edit {
 	enum commit_operation operation;
@@ -58,6 +66,10 @@ struct commit_edit {
 	const struct table_progress *progress;
 	uint32_t metadata_count;		/* set or replaced */
 	const struct arrow_pair *metadata;
+	uint32_t segment_count;			/* new ones */
+	const struct commit_segment *segments;
+	uint32_t dropped_count;			/* old ones that go */
+	const struct uuid *dropped;
 };
 
 /* The edit comes cleared. arena lives until the call back is called again or

@@ -69,6 +69,13 @@ key_index_row(const struct key_index *ix, uint64_t position)
 	return ix->rows[position];
 }
 
+uint32_t
+key_index_place(const struct key_index *ix, uint64_t position)
+{
+	MUST(position < ix->count);
+	return ix->places == NULL ? 0 : ix->places[position];
+}
+
 /* How many samples are below v. */
 static uint64_t
 samples_below(const struct key_index *ix, uint64_t v)
@@ -189,12 +196,17 @@ scan_page(struct key_index *ix, const struct key_page *page,
 	for (i = 0; i < page->count; i++, at++) {
 		key = key_of(page, i);
 		c = at == 0 ? -1 : slice_cmp(*before, key);
-		if (c > 0 || (c == 0 && ix->rows[at - 1] >= ix->rows[at]))
+		/* The engine sorts a segment by key alone. */
+		if (c > 0 || (c == 0 && ix->places == NULL &&
+		    ix->rows[at - 1] >= ix->rows[at]))
 			return FAIL(CORRUPT, "a key index out of order");
 		if (c == 0)
 			ix->unique = false;
 		if (ix->own_filter != NULL)
 			bloom_add(ix->own_filter, ix->filter_bytes, bloom_hash(key));
+		else
+			ix->filter_is_whole &= bloom_may_have(ix->filter,
+			    ix->filter_bytes, bloom_hash(key));
 		*before = key;
 	}
 	return OK;
@@ -207,7 +219,7 @@ key_table_scan(struct key_index *ix)
 	struct err e;
 	uint64_t i;
 
-	ix->unique = true;
+	ix->unique = ix->filter_is_whole = true;
 	for (i = 0; i < ix->page_count; i++) {
 		e = scan_page(ix, &ix->pages[i], &before);
 		if (err_is(e))
@@ -387,6 +399,7 @@ key_index_close(struct key_index *ix)
 		object_map_close(&ix->filter_map);
 	free(ix->pages);
 	free(ix->rows);
+	free(ix->places);
 	free(ix->samples);
 	free(ix->own_bytes);
 	free(ix->own_ends);
@@ -400,6 +413,8 @@ key_index_bytes(const struct key_index *ix)
 	size_t bytes = sizeof(*ix) + ix->page_count * sizeof(*ix->pages) +
 	    ix->count * sizeof(*ix->rows) + ix->sample_count * sizeof(*ix->samples);
 
+	if (ix->places != NULL)
+		bytes += ix->count * sizeof(*ix->places);
 	if (ix->file != NULL)
 		bytes += data_file_bytes(ix->file);
 	if (ix->own_filter != NULL)

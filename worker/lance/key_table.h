@@ -4,11 +4,17 @@
 /*
  * key_table - what makes a key index quick, made once from sorted keys.
  *
- * For key_index.c and key_file.c only: both have filled in count, pages and
- * rows, in memory or in a mapping, and finish here.
+ * For key_index.c, key_file.c and key_write.c only: the first two have filled
+ * in count, pages, rows and places, in memory or in a mapping, and finish here.
  */
 
 #include "worker/lance/key_index.h"
+
+/* Of page_data.lance, in the metadata of the lookup file. */
+#define KEY_HASH		"memwald:xxh3"
+#define KEY_HASH_DIGITS		16
+
+void key_hash_text(uint64_t hash, char *digits);	/* and a NUL */
 
 /* Cleared, with room for so many. */
 struct err key_table_new(uint64_t count, uint32_t page_count,

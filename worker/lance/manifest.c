@@ -262,6 +262,7 @@ read_index(struct table *t, const Pb__IndexMetadata *m, struct table_index *x)
 		return FAIL(CORRUPT, "index without a uuid");
 	x->name = text_of(m->name);
 	x->dataset_version = m->dataset_version;
+	x->index_version = m->index_version;
 	x->field_count = (uint32_t)m->n_fields;
 	x->fields = m->fields;
 	x->fragment_bitmap = text_of(m->fragment_bitmap);

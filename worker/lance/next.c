@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "worker/lance/field.h"
+#include "worker/lance/index_entry.h"
 #include "worker/lance/mem_wal.h"
 #include "worker/lance/next.h"
 #include "worker/lance/proto.h"
@@ -420,6 +421,8 @@ next_make(struct arena *a, const struct table *t, const struct commit_edit *edit
 		e = fill_operation(a, &txn, edit, &c);
 	if (!err_is(e) && edit->progress_count > 0)
 		e = mem_wal_change(a, t, edit, &indices);
+	if (!err_is(e) && edit->segment_count + edit->dropped_count > 0)
+		e = index_entry_change(a, edit, n->version, &indices);
 	if (!err_is(e))
 		e = set_metadata(a, &m, edit);
 	if (!err_is(e))

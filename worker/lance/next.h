@@ -6,7 +6,7 @@
  *
  * What an edit does not name is carried over from the manifest that it is made
  * from, unknown fields included; the index section byte for byte, unless the
- * progress of a shard changes.
+ * progress of a shard or a segment of the key's index changes.
  *
  * Lifetime:	the arena's.
  * Errors:	BAD_INPUT: an edit that names fragments that are not there.

@@ -85,6 +85,7 @@ struct table_index {
 	struct uuid uuid;
 	struct slice name;
 	uint64_t dataset_version;
+	int32_t index_version;		/* of its files' format */
 	uint32_t field_count;
 	const int32_t *fields;
 	struct slice fragment_bitmap;	/* 32 bit roaring, portable */

@@ -206,6 +206,7 @@ fold_shard(struct aged_store *aged, uint32_t shard,
 	for (i = 0; i < f.source_count; i++)
 		source_drop(f.sources[i]);
 	source_drop(f.added);
+	key_index_close(f.keys);
 	base_drop(f.base);
 	arena_free(&f.arena);
 	return e;

@@ -35,26 +35,27 @@ mask(struct deletion **set, const struct deletion *before, uint32_t row)
 }
 
 /*
- * One new row against the rows of its key in one base source. The base may
- * hold a key twice (other engines append), so all of them are looked at.
+ * One new row against the rows of its key in one index of the base. The base
+ * may hold a key twice (other engines append), so all of them are looked at.
  */
 static struct err
-meet(struct effect *x, const struct merge_row *added, uint32_t source,
-    uint64_t hash)
+meet(struct effect *x, const struct merge_row *added,
+    const struct base_keys *keys, uint64_t hash)
 {
-	const struct source *s = x->fold->base->sources[source];
-	struct merge_row old = { .key = added->key, .source = s };
+	const struct base *b = x->fold->base;
+	struct merge_row old = { .key = added->key };
 	struct span at;
 	struct err e = OK;
+	uint32_t source;
 	uint64_t i;
 	int order;
 
-	if (!key_index_find(s->index, added->key, hash, &at))
+	if (!key_index_find(keys->index, added->key, hash, &at))
 		return OK;
 	for (i = at.first; !err_is(e) && i < at.first + at.count; i++) {
-		old.row = key_index_row(s->index, i);
-		if (fragment_is_deleted(s->fragment, old.row))
+		if (!base_row(b, keys, i, &source, &old.row))
 			continue;
+		old.source = b->sources[source];
 		arena_reset(&x->scratch);
 		e = merge_compare(x->fold->aged->shape, added, &old,
 		    &x->scratch, &order);
@@ -62,7 +63,7 @@ meet(struct effect *x, const struct merge_row *added, uint32_t source,
 			break;
 		/* Equal in everything: the base row stays. */
 		e = order > 0 ? mask(&x->replaced[source],
-		    s->fragment->deletion, old.row) :
+		    old.source->fragment->deletion, old.row) :
 		    mask(&x->losers, NULL, added->row);
 	}
 	return e;
@@ -73,20 +74,21 @@ probe_guarded(void *ctx)
 {
 	struct effect *x = ctx;
 	const struct source *added = x->fold->added;
-	uint64_t i, count = key_index_count(added->index);
+	const struct key_index *keys = x->fold->keys;
+	uint64_t i, count = key_index_count(keys);
 	struct err e = OK;
 	uint32_t k;
 
 	for (i = 0; !err_is(e) && i < count; i++) {
 		struct merge_row row = {
-			.key = key_index_key(added->index, i),
+			.key = key_index_key(keys, i),
 			.source = added,
-			.row = key_index_row(added->index, i),
+			.row = key_index_row(keys, i),
 		};
 		uint64_t hash = bloom_hash(row.key);
 
-		for (k = 0; !err_is(e) && k < x->fold->base->source_count; k++)
-			e = meet(x, &row, k, hash);
+		for (k = 0; !err_is(e) && k < x->fold->base->keys_count; k++)
+			e = meet(x, &row, &x->fold->base->keys[k], hash);
 	}
 	return e;
 }
@@ -191,6 +193,8 @@ make_edit(struct effect *x, struct commit_edit *edit)
 			e = write_deletions(x, edit);
 		if (!err_is(e))
 			e = add_fragment(x, edit);
+		if (!err_is(e) && edit->added_count > 0)
+			e = fold_index(x->fold, x->arena, edit);
 	}
 	return err_is(e) ? e : add_progress(x, edit);
 }

@@ -96,24 +96,6 @@ write_rows(struct preparing *p, struct page_writer *writer,
 	return e;
 }
 
-/* The key index stands beside the data file before any version names that, so
- * that readers find it; without it they would build their own. */
-static struct err
-write_index(struct fold *f, struct key_build *keys)
-{
-	struct key_index_paths paths;
-	struct key_index *index;
-	struct err e = key_build_end(keys, &index);
-
-	if (err_is(e))
-		return e;
-	key_index_paths_fragment(&paths, f->file);
-	e = key_index_write(index, f->aged->dir, &paths,
-	    &f->aged->env->pace);
-	key_index_close(index);
-	return e;
-}
-
 static struct err
 describe(struct fold *f, const struct page_written *written)
 {
@@ -173,7 +155,7 @@ write_fragment(struct fold *f, struct preparing *p)
 	if (err_is(e))
 		key_build_abort(keys);
 	else
-		e = write_index(f, keys);
+		e = key_build_end(keys, &f->keys);
 	return err_is(e) ? e : describe(f, &written);
 }
 

@@ -297,7 +297,8 @@ write_generation(struct sealing *s)
 		e = key_build_end(s->keys, &s->index);
 		s->keys = NULL;
 	}
-	key_index_paths_generation(&paths);
+	key_index_paths_generation(&paths,
+	    &s->aged->shape->schema.fields[s->aged->shape->key]);
 	if (!err_is(e))
 		e = key_index_write(s->index, s->dir, &paths,
 		    &s->aged->env->pace);

@@ -59,11 +59,23 @@ clean_shard(const struct object_info *info, void *ctx)
 	return true;
 }
 
+static bool
+clean_index(const struct object_info *info, void *ctx)
+{
+	char prefix[OBJECT_NAME_MAX];
+
+	snprintf(prefix, sizeof(prefix), "_indices/%.*s", (int)info->name.len,
+	    info->name.ptr);
+	if (info->is_dir)
+		clean(ctx, prefix);
+	return true;
+}
+
 static void
 clean_store(struct object_dir *dir)
 {
 	static const char *const prefixes[] = { "", "data", "_versions",
-	    "_transactions", "_deletions", "_memwald/keys" };
+	    "_transactions", "_deletions" };
 	struct err e;
 	size_t i;
 
@@ -72,6 +84,10 @@ clean_store(struct object_dir *dir)
 	e = object_list(dir, "_mem_wal", clean_shard, dir);
 	if (err_is(e) && e.kind != ERR_NOT_FOUND)
 		log_err(LOG_WARN, e, "shards not listed, unfinished files in "
+		    "them stay until the next start");
+	e = object_list(dir, "_indices", clean_index, dir);
+	if (err_is(e) && e.kind != ERR_NOT_FOUND)
+		log_err(LOG_WARN, e, "indices not listed, unfinished files in "
 		    "them stay until the next start");
 }
 

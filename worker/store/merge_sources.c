@@ -17,10 +17,14 @@
 
 struct cursor {
 	struct slice key;
-	const struct source *source;	/* or: */
-	const struct tail_run *tail;	/* of it, rows behind after */
+	const struct tail_run *tail;	/* of it, rows behind after; or: */
 	uint64_t after;
+	const struct key_index *index;
+	const struct base *base;	/* NULL: a generation */
+	const struct base_keys *keys;
 	uint64_t at, count;		/* position in the keys */
+	const struct source *source;	/* where the row at it is */
+	uint32_t row;
 };
 
 struct merge {
@@ -83,8 +87,23 @@ merge_add_source(struct merge *m, const struct source *s)
 {
 	MUST(!m->started && m->cursor_count < m->cursor_max);
 	m->cursors[m->cursor_count++] = (struct cursor){
-		.source = s, .count = key_index_count(s->index),
+		.source = s, .index = s->index,
+		.count = key_index_count(s->index),
 	};
+}
+
+void
+merge_add_base(struct merge *m, const struct base *b)
+{
+	uint32_t i;
+
+	MUST(!m->started && b->keys_count <= m->cursor_max - m->cursor_count);
+	for (i = 0; i < b->keys_count; i++)
+		m->cursors[m->cursor_count++] = (struct cursor){
+			.base = b, .keys = &b->keys[i],
+			.index = b->keys[i].index,
+			.count = key_index_count(b->keys[i].index),
+		};
 }
 
 void
@@ -100,6 +119,21 @@ merge_add_tail(struct merge *m, const struct tail_sorted *t)
 		};
 }
 
+static bool
+find_row(struct cursor *c)
+{
+	uint32_t source;
+
+	if (c->base == NULL) {
+		c->row = key_index_row(c->index, c->at);
+		return !fragment_is_deleted(c->source->fragment, c->row);
+	}
+	if (!base_row(c->base, c->keys, c->at, &source, &c->row))
+		return false;
+	c->source = c->base->sources[source];
+	return true;
+}
+
 /* To the next row that counts; false at the end. */
 static bool
 settle(struct cursor *c)
@@ -113,9 +147,8 @@ settle(struct cursor *c)
 			c->key = r->key;
 			return true;
 		}
-		if (!fragment_is_deleted(c->source->fragment,
-		    key_index_row(c->source->index, c->at))) {
-			c->key = key_index_key(c->source->index, c->at);
+		if (find_row(c)) {
+			c->key = key_index_key(c->index, c->at);
 			return true;
 		}
 	}
@@ -172,7 +205,7 @@ row_of(const struct cursor *c)
 		r.row = c->tail->rows[c->at].row;
 	} else {
 		r.source = c->source;
-		r.row = key_index_row(c->source->index, c->at);
+		r.row = c->row;
 	}
 	return r;
 }

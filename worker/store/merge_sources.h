@@ -20,7 +20,7 @@
  * Errors:	CORRUPT, IO of the sources; the merge then ends.
  */
 
-#include "worker/store/source.h"
+#include "worker/store/base.h"
 #include "worker/store/tail.h"
 
 struct merge;
@@ -36,8 +36,10 @@ struct merge_row {
 struct err merge_new(const struct store_shape *, uint32_t sources_max,
     struct merge **) MUST_CHECK;
 void merge_free(struct merge *);		/* NULL is fine */
-/* Before the first merge_next; at most sources_max sources and runs of tails. */
+/* Before the first merge_next; at most sources_max generations, indexes of a
+ * base and runs of tails. */
 void merge_add_source(struct merge *, const struct source *);
+void merge_add_base(struct merge *, const struct base *);
 void merge_add_tail(struct merge *, const struct tail_sorted *);
 
 /* The next winner in key order; *found = false at the end. */

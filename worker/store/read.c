@@ -74,6 +74,27 @@ probe_source(struct get *g, const struct source *source, uint64_t hash)
 }
 
 static struct err
+probe_base(struct get *g, const struct base *b, const struct base_keys *k,
+    uint64_t hash)
+{
+	struct merge_row row = { .key = g->key };
+	struct span at;
+	struct err e = OK;
+	uint32_t source;
+	uint64_t i;
+
+	if (!key_index_find(k->index, g->key, hash, &at))
+		return OK;
+	for (i = at.first; !err_is(e) && i < at.first + at.count; i++) {
+		if (!base_row(b, k, i, &source, &row.row))
+			continue;
+		row.source = b->sources[source];
+		e = consider(g, &row);
+	}
+	return e;
+}
+
+static struct err
 probe_tails(struct get *g, const struct store *s)
 {
 	uint64_t hash = hash_bytes(g->key.ptr, g->key.len);
@@ -106,8 +127,8 @@ probe(struct get *g, const struct store *s)
 		for (k = 0; !err_is(e) && k < snap->shards[i].source_count; k++)
 			e = probe_source(g, snap->shards[i].sources[k], hash);
 	}
-	for (i = 0; !err_is(e) && i < snap->base->source_count; i++)
-		e = probe_source(g, snap->base->sources[i], hash);
+	for (i = 0; !err_is(e) && i < snap->base->keys_count; i++)
+		e = probe_base(g, snap->base, &snap->base->keys[i], hash);
 	return e;
 }
 

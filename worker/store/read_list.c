@@ -51,8 +51,7 @@ add_sources(struct read_list *l)
 		for (k = 0; k < s->shards[i].source_count; k++)
 			merge_add_source(l->merge, s->shards[i].sources[k]);
 	}
-	for (i = 0; i < s->base->source_count; i++)
-		merge_add_source(l->merge, s->base->sources[i]);
+	merge_add_base(l->merge, s->base);
 }
 
 struct err
@@ -74,7 +73,7 @@ read_list_open(struct store *s, const struct read_want *want,
 	if (!err_is(e))
 		e = merge_new(s->shape, l->run_count +
 		    snapshot_pending(s->snapshot).sum +
-		    s->snapshot->base->source_count, &l->merge);
+		    s->snapshot->base->keys_count, &l->merge);
 	if (!err_is(e) && want->filter != NULL)
 		e = match_new(want->filter, l->merge, &l->match);
 	if (err_is(e)) {

@@ -22,16 +22,7 @@
  */
 
 #include "shm/view.h"
-#include "worker/lance/table.h"
-#include "worker/store/source.h"
-
-struct base {			/* one version of the base table, opened */
-	_Atomic uint32_t refs;
-	struct table *table;
-	uint32_t source_count;
-	struct source **sources;	/* one a fragment, in its order */
-	uint64_t bytes;			/* as counted (opened.h) */
-};
+#include "worker/store/base.h"
 
 struct snapshot_shard {
 	uint32_t shard;			/* its number in the slot */
@@ -70,12 +61,5 @@ struct snapshot_pending {
 	uint32_t most, sum;
 };
 struct snapshot_pending snapshot_pending(const struct snapshot *);
-
-/* A base table and its sources; for folds, which work on a version of their
- * own. Takes table, also on failure. */
-struct err base_open(struct object_dir *, const struct store_shape *,
-    struct table *, const struct base *previous, struct base **) MUST_CHECK;
-struct base *base_hold(struct base *);
-void base_drop(struct base *);			/* NULL is fine */
 
 #endif

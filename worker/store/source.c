@@ -25,40 +25,37 @@ source_new(const struct store_shape *shape, struct source **out)
 	return OK;
 }
 
-/*
- * A side file that is missing or damaged is made again from the key column:
- * in memory only, since whoever ages the store writes it (fold.c).
- */
+/* One that is missing or damaged is made again from the key column, in memory. */
 static struct err
-open_index(struct object_dir *dir, const struct key_index_paths *paths,
-    struct source *s)
+open_index(struct object_dir *dir, struct source *s)
 {
+	const struct arrow_field *key = &s->shape->schema.fields[s->shape->key];
+	struct key_index_paths paths;
 	struct err e;
 
-	e = key_index_open(dir, paths, s->fragment->row_count, &s->index);
-	if (e.kind != ERR_NOT_FOUND && e.kind != ERR_CORRUPT)
+	key_index_paths_generation(&paths, key);
+	e = key_index_open(dir, &paths, s->fragment->row_count, &s->index);
+	if (e.kind != ERR_NOT_FOUND && e.kind != ERR_CORRUPT &&
+	    e.kind != ERR_UNSUPPORTED)
 		return e;
-	if (e.kind == ERR_CORRUPT)
-		log_err(LOG_WARN, e, "key index is damaged, building it again "
-		    "path=%s", paths->data);
-	return key_index_build(s->fragment,
-	    &s->shape->schema.fields[s->shape->key], INDEX_BUILD_MAX,
-	    &s->index);
+	if (e.kind != ERR_NOT_FOUND)
+		log_err(LOG_WARN, e, "key index of a generation is damaged, "
+		    "making it in memory");
+	return key_index_build(s->fragment, key, INDEX_BUILD_MAX, &s->index);
 }
 
-/* The file of a fragment that holds the key: its index is named after it. */
-static struct slice
-key_file(const struct table_fragment *f, int32_t key_id)
+static bool
+has_key(const struct table_fragment *f, int32_t key_id)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < f->file_count; i++) {
 		for (k = 0; k < f->files[i].field_count; k++) {
 			if (f->files[i].fields[k] == key_id)
-				return f->files[i].path;
+				return true;
 		}
 	}
-	return (struct slice){ "", 0 };
+	return false;
 }
 
 /* It is whole: from now on it is counted. */
@@ -67,11 +64,13 @@ opened(struct source *s)
 {
 	const struct key_index *ix = s->index;
 
-	s->maps = s->fragment->file_count + (ix->file != NULL) +
-	    (ix->filter_map.len > 0);
-	s->bytes = sizeof(*s) + fragment_bytes(s->fragment) +
-	    key_index_bytes(ix) + ix->filter_map.len +
-	    (ix->file == NULL ? 0 : ix->file->map.len);
+	s->maps = s->fragment->file_count;
+	s->bytes = sizeof(*s) + fragment_bytes(s->fragment);
+	if (ix != NULL) {
+		s->maps += (ix->file != NULL) + (ix->filter_map.len > 0);
+		s->bytes += key_index_bytes(ix) + ix->filter_map.len +
+		    (ix->file == NULL ? 0 : ix->file->map.len);
+	}
 	opened_add(OPENED_SOURCES, 1);
 	opened_add(OPENED_SOURCE_BYTES, s->bytes);
 	opened_add(OPENED_MAPS, s->maps);
@@ -82,26 +81,16 @@ struct err
 source_open_fragment(struct object_dir *dir, const struct store_shape *shape,
     const struct table_fragment *f, struct source **out)
 {
-	struct slice file = key_file(f, shape->schema.fields[shape->key].id);
-	struct key_index_paths paths;
-	char name[PATH_BYTES];
 	struct source *s;
 	struct err e;
 
-	if (file.len == 0 || file.len >= sizeof(name))
+	if (!has_key(f, shape->schema.fields[shape->key].id))
 		return FAIL(CORRUPT, "fragment without a key column");
-	memcpy(name, file.ptr, file.len);
-	name[file.len] = '\0';
 	e = source_new(shape, &s);
 	if (err_is(e))
 		return e;
 	s->number = f->id;
 	e = fragment_open(dir, f, &s->fragment);
-	if (err_is(e))
-		goto out;
-	key_index_paths_fragment(&paths, name);
-	e = open_index(dir, &paths, s);
-out:
 	if (err_is(e))
 		source_drop(s);
 	else
@@ -115,7 +104,6 @@ source_open_generation(struct object_dir *dir, const struct store_shape *shape,
     struct source **out)
 {
 	struct object_dir *gdir = NULL;
-	struct key_index_paths paths;
 	char name[PATH_BYTES];
 	struct arena errors;
 	struct source *s;
@@ -140,8 +128,7 @@ source_open_generation(struct object_dir *dir, const struct store_shape *shape,
 	e = fragment_open_generation(gdir, &errors, &s->fragment);
 	if (err_is(e))
 		goto out;
-	key_index_paths_generation(&paths);
-	e = open_index(gdir, &paths, s);
+	e = open_index(gdir, s);
 out:
 	if (err_is(e)) {
 		log_err(LOG_DEBUG, e, "generation not opened path=%s", name);

@@ -2,12 +2,12 @@
 #define MEMWALD_STORE_SOURCE_H
 
 /*
- * source - one immutable set of rows of a store, opened: a base fragment or a
- * generation, with its key index.
+ * source - one immutable set of rows of a store, opened: a base fragment, or a
+ * generation with its key index. Those of the base are in base.h.
  *
  * Opening does I/O: it maps and checks the files, reads the key index once, so
- * that its pages are in memory, and rebuilds an index that is missing or
- * damaged. Afterwards lookups and reads of rows cost no system call.
+ * that its pages are in memory, and makes one that is missing or damaged from
+ * the key column. Afterwards lookups and reads of rows cost no system call.
  *
  * Lifetime:	counted references. A snapshot holds one for each of its
  *		sources; the next snapshot takes over what has not changed.
@@ -29,7 +29,7 @@ struct source {
 	bool is_generation;
 	uint64_t number;		/* of the generation, or fragment id */
 	struct fragment *fragment;
-	struct key_index *index;
+	struct key_index *index;	/* NULL: a base fragment */
 	const struct store_shape *shape; /* what its rows are read as */
 	uint64_t bytes;			/* as counted (opened.h) */
 	uint32_t maps;

@@ -1,0 +1,173 @@
+#include "common/base.h"
+
+#include "common/clock.h"
+#include "worker/lance/deletion.h"
+#include "worker/lance/index_entry.h"
+#include "worker/lance/proto.h"
+#include "worker/lance/table.pb-c.h"
+
+#define BTREE_DETAILS	"/lance.table.BTreeIndexDetails"
+#define FRAGMENT_IDS	(1ull << 32)
+
+static ProtobufCBinaryData
+bytes_of(struct slice s)
+{
+	return (ProtobufCBinaryData){ s.len, (uint8_t *)(uintptr_t)s.ptr };
+}
+
+static bool
+is_key_btree(const struct arrow_field *key, const struct table_index *x)
+{
+	return x->field_count == 1 && x->fields[0] == key->id &&
+	    slice_eq(x->details_type, SLICE(BTREE_DETAILS));
+}
+
+struct err
+index_entry_name(const struct table *t, const struct arrow_field *key,
+    struct arena *a, struct slice *name)
+{
+	const char *text;
+	uint32_t i;
+
+	for (i = 0; i < t->index_count; i++) {
+		if (is_key_btree(key, &t->indices[i])) {
+			*name = t->indices[i].name;
+			return OK;
+		}
+	}
+	text = arena_printf(a, "%.*s_idx", (int)key->name.len, key->name.ptr);
+	for (i = 0; text != NULL && i < t->index_count; i++) {
+		if (slice_eq(t->indices[i].name, slice_of(text))) {
+			text = arena_printf(a, "memwald_%.*s_idx",
+			    (int)key->name.len, key->name.ptr);
+			break;
+		}
+	}
+	if (text == NULL)
+		return FAIL(NO_MEMORY, "name of an index");
+	*name = slice_of(text);
+	return OK;
+}
+
+bool
+index_entry_is_segment(const struct table *t, const struct arrow_field *key,
+    const struct table_index *x)
+{
+	uint32_t i;
+
+	if (!is_key_btree(key, x) || x->index_version != 0)
+		return false;
+	/* Of the first name, which index_entry_name answers. */
+	for (i = 0; !is_key_btree(key, &t->indices[i]); i++)
+		;
+	return slice_eq(x->name, t->indices[i].name);
+}
+
+struct err
+index_entry_fragments(const struct table_index *x, struct deletion **set)
+{
+	return deletion_decode(x->fragment_bitmap, FRAGMENT_IDS, set);
+}
+
+static bool
+is_dropped(const struct commit_edit *edit, const Pb__IndexMetadata *m)
+{
+	uint32_t i;
+
+	for (i = 0; m->uuid != NULL && i < edit->dropped_count; i++) {
+		if (slice_eq(slice_make(m->uuid->uuid.data, m->uuid->uuid.len),
+		    slice_make(edit->dropped[i].bytes,
+		    sizeof(edit->dropped[i].bytes))))
+			return true;
+	}
+	return false;
+}
+
+static Pb__IndexFile *
+make_file(struct arena *a, struct slice name, uint64_t size_bytes)
+{
+	Pb__IndexFile *m = arena_alloc(a, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	pb__index_file__init(m);
+	m->has_path = m->has_size_bytes = 1;
+	m->path = bytes_of(name);
+	m->size_bytes = size_bytes;
+	return m;
+}
+
+static struct err
+make_entry(struct arena *a, const struct commit_segment *s, uint64_t version,
+    Pb__IndexMetadata **out)
+{
+	Pb__IndexMetadata *m = arena_alloc(a, sizeof(*m));
+	Pb__Uuid *uuid = arena_alloc(a, sizeof(*uuid));
+	Pb__Any *details = arena_alloc(a, sizeof(*details));
+	Pb__IndexFile **files = arena_calloc(a, 2, sizeof(*files));
+	int32_t *field = arena_alloc(a, sizeof(*field));
+
+	if (m == NULL || uuid == NULL || details == NULL || files == NULL ||
+	    field == NULL)
+		return FAIL(NO_MEMORY, "index section");
+	pb__index_metadata__init(m);
+	pb__uuid__init(uuid);
+	pb__any__init(details);
+	uuid->has_uuid = 1;
+	uuid->uuid = bytes_of(slice_make(s->uuid.bytes, sizeof(s->uuid.bytes)));
+	details->has_type_url = 1;
+	details->type_url = bytes_of(SLICE(BTREE_DETAILS));
+	*field = s->field;
+	m->uuid = uuid;
+	m->fields = field;
+	m->n_fields = 1;
+	m->has_name = m->has_dataset_version = m->has_fragment_bitmap = 1;
+	m->name = bytes_of(s->name);
+	m->dataset_version = version;
+	m->fragment_bitmap = bytes_of(s->fragments);
+	m->details = details;
+	m->has_index_version = m->has_created_ms = 1;
+	m->created_ms = clock_wall_us() / 1000;
+	m->files = files;
+	m->n_files = 2;
+	files[0] = make_file(a, SLICE("page_data.lance"), s->data_bytes);
+	files[1] = make_file(a, SLICE("page_lookup.lance"), s->lookup_bytes);
+	if (files[0] == NULL || files[1] == NULL)
+		return FAIL(NO_MEMORY, "index section");
+	*out = m;
+	return OK;
+}
+
+struct err
+index_entry_change(struct arena *a, const struct commit_edit *edit,
+    uint64_t version, struct slice *section)
+{
+	Pb__IndexSection fresh = PB__INDEX_SECTION__INIT, *m = &fresh;
+	Pb__IndexMetadata **list;
+	struct err e = OK;
+	void *had;
+	size_t i, n = 0;
+
+	if (section->len > 0) {
+		e = proto_unpack(a, &pb__index_section__descriptor, *section,
+		    "index section", &had);
+		if (err_is(e))
+			return e;
+		m = had;
+	}
+	list = arena_calloc(a, m->n_indices + edit->segment_count,
+	    sizeof(*list));
+	if (list == NULL)
+		return FAIL(NO_MEMORY, "index section");
+	for (i = 0; i < m->n_indices; i++) {
+		if (!is_dropped(edit, m->indices[i]))
+			list[n++] = m->indices[i];
+	}
+	for (i = 0; !err_is(e) && i < edit->segment_count; i++)
+		e = make_entry(a, &edit->segments[i], version, &list[n++]);
+	if (err_is(e))
+		return e;
+	m->indices = list;
+	m->n_indices = n;
+	return proto_pack(a, &m->base, section);
+}
