@@ -11,11 +11,11 @@ MARK = "--next--"
 
 
 def session():
-    """[(command, what it prints)] of the first console block."""
+    """[(command, what it prints)] of the console blocks, one after another."""
     with open(os.path.join(ROOT, "README.md")) as f:
-        block = re.search(r"^```console\n(.*?)^```", f.read(), re.M | re.S)
+        blocks = re.findall(r"^```console\n(.*?)^```", f.read(), re.M | re.S)
     steps = []
-    for line in block.group(1).splitlines():
+    for line in "".join(blocks).splitlines():
         if line.startswith("$ "):
             steps.append([line[2:], []])
         elif line.startswith("> "):
