@@ -13,4 +13,11 @@ uint64_t hash_bytes(const void *, size_t);
 /* The same as hash_bytes of all of them in a row. */
 uint64_t hash_parts(const struct slice *parts, uint32_t count);
 
+/* The same of bytes that are never all in memory. NULL: no memory. */
+struct hash_stream;
+struct hash_stream *hash_stream_new(void);
+void hash_stream_add(struct hash_stream *, struct slice);
+/* Of all that was added; frees it. */
+uint64_t hash_stream_end(struct hash_stream *);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/fault.h"
 #include "common/log.h"
+#include "worker/api/blob_stream.h"
 #include "worker/api/columns.h"
 #include "worker/api/handlers.h"
 #include "worker/api/query.h"
@@ -26,6 +27,7 @@ struct get_request {
 	enum read_for purpose;
 	const bool *columns;
 	struct buf reply;
+	struct blob_stream blob;
 };
 
 static struct err
@@ -112,6 +114,28 @@ const struct http_handler api_row_get = {
 	.finish = get_finish,
 };
 
+/* A short one as it lies; a long one as a stream. */
+static struct err
+describe_blob(struct get_request *g, const struct array *blob,
+    struct http_reply *reply)
+{
+	struct err e = OK;
+
+	if (blob->far != NULL) {
+		e = blob_stream_far(&g->blob, blob, g->at);
+		reply->stream = &g->blob.stream;
+		return e;
+	}
+	reply->body = array_slice(blob, g->at);
+	if (reply->body.len >= BLOB_STREAM_MIN &&
+	    snapshot_maps(g->q.held, reply->body.ptr)) {
+		blob_stream_mapped(&g->blob, reply->body);
+		reply->body = slice_make(NULL, 0);
+		reply->stream = &g->blob.stream;
+	}
+	return e;
+}
+
 static void
 blob_then(struct api_request *q)
 {
@@ -132,8 +156,11 @@ blob_then(struct api_request *q)
 	}
 	/* The bytes may lie in a file that a later view leaves out. */
 	q->held = snapshot_hold(q->store->snapshot);
-	reply.body = array_slice(blob, g->at);
-	http_reply(q->r, &reply);
+	e = describe_blob(g, blob, &reply);
+	if (err_is(e))
+		api_reply_read_err(q, e);
+	else
+		http_reply(q->r, &reply);
 }
 
 static void

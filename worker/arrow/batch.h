@@ -21,12 +21,23 @@
  *		   STRUCT: one a member, each of the same length.
  *		5. what stands under a null is any bytes, offsets of a null
  *		   are equal.
+ *		6. far: the bytes of strings are not in memory but in a file,
+ *		   and values is NULL. Only columns can be so, and only where
+ *		   the batch was asked for like that (ipc_batch_read_far);
+ *		   array_slice is not for them, array_length is.
  *		Whoever makes an array out of foreign bytes has checked all
  *		of these; readers rely on them.
  * Source:	Arrow columnar format 1.4.
  */
 
+#include "common/arena.h"
+#include "common/err.h"
 #include "worker/arrow/schema.h"
+
+struct array_far {
+	int fd;				/* its owner's, who made the batch */
+	uint64_t offset;		/* of values[0] in that file */
+};
 
 struct array {
 	const struct arrow_field *field;
@@ -36,6 +47,7 @@ struct array {
 	const void *offsets;
 	const void *values;
 	const struct array *children;	/* field->child_count of them */
+	const struct array_far *far;	/* NULL: values are in memory */
 };
 
 struct batch {
@@ -68,12 +80,20 @@ array_offset(const struct array *a, uint64_t i)
 	return (uint64_t)wide;
 }
 
+/* Bytes of a string or binary. */
+static inline uint64_t
+array_length(const struct array *a, uint64_t i)
+{
+	return array_offset(a, i + 1) - array_offset(a, i);
+}
+
 /* Strings and binaries. */
 static inline struct slice
 array_slice(const struct array *a, uint64_t i)
 {
 	uint64_t from = array_offset(a, i);
 
+	MUST(a->far == NULL);
 	return slice_make((const char *)a->values + from,
 	    array_offset(a, i + 1) - from);
 }
@@ -143,5 +163,11 @@ array_double(const struct array *a, uint64_t i)
 	memcpy(&v, (const char *)a->values + i * 8, 8);
 	return v;
 }
+
+/* Whether a column's values are in a file. */
+bool batch_is_far(const struct batch *);
+/* One row of a batch as a batch of its own, which looks at the same bytes. */
+struct err batch_row(const struct batch *, uint64_t at, struct arena *,
+    struct batch *out) MUST_CHECK;
 
 #endif

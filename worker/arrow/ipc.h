@@ -112,7 +112,7 @@ struct ipc_message {
 	enum ipc_kind kind;
 	size_t bytes;			/* prefix, metadata and body; END: 0 */
 	struct slice metadata;
-	struct slice body;
+	struct slice body;		/* ptr NULL: read_head */
 	size_t header;			/* its table's position in metadata */
 	size_t pairs;			/* the vector's; 0: none */
 };
@@ -120,6 +120,10 @@ struct ipc_message {
 /* The message that bytes begin with. */
 struct err ipc_message_read(struct slice bytes, struct ipc_message *)
     MUST_CHECK;
+/* The same of a message whose body is elsewhere: bytes hold its prefix and
+ * metadata at least, and from its first byte on there are total bytes. */
+struct err ipc_message_read_head(struct slice bytes, uint64_t total,
+    struct ipc_message *) MUST_CHECK;
 /* A value of the message's metadata; false if there is no such key. */
 bool ipc_message_find(const struct ipc_message *, struct slice key,
     struct slice *value) MUST_CHECK;
@@ -130,6 +134,24 @@ struct err ipc_schema_read(const struct ipc_message *, struct arena *,
 /* Of an IPC_BATCH message. Keeps the schema. */
 struct err ipc_batch_read(const struct ipc_message *,
     const struct arrow_schema *, struct arena *, struct batch *) MUST_CHECK;
+
+/*
+ * A body that is in a file: buffers are fetched into the arena one by one, but
+ * for the bytes of string columns that are long: those stay, as arrays that are
+ * far (batch.h, rule 6). Compressed ones and those with bytes under nulls are
+ * fetched whatever their length.
+ */
+struct ipc_far {
+	struct err (*fetch)(int fd, void *to, size_t bytes, uint64_t offset);
+	int fd;
+	uint64_t body_at;		/* in that file */
+	uint64_t bytes_min;		/* of values that stay */
+	int32_t near;			/* column that never does; -1: none */
+};
+
+struct err ipc_batch_read_far(const struct ipc_message *,
+    const struct arrow_schema *, const struct ipc_far *, struct arena *,
+    struct batch *) MUST_CHECK;
 
 struct ipc_file {
 	struct slice bytes;

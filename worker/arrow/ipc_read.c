@@ -35,8 +35,9 @@ all_zero(struct slice s)
 	return true;
 }
 
+/* total: bytes there are from the message on, in memory or not. */
 static struct err
-read_metadata(struct slice bytes, struct ipc_message *m)
+read_metadata(struct slice bytes, uint64_t total, struct ipc_message *m)
 {
 	struct fb fb = { m->metadata, false };
 	struct fb_table root = fb_root(&fb), header;
@@ -53,18 +54,19 @@ read_metadata(struct slice bytes, struct ipc_message *m)
 		return FAIL(UNSUPPORTED, "arrow message of another version");
 	if (type != IPC_HEADER_SCHEMA && type != IPC_HEADER_BATCH)
 		return FAIL(UNSUPPORTED, "arrow message of another kind");
-	if (body_bytes < 0 || (uint64_t)body_bytes > bytes.len - begin)
+	if (body_bytes < 0 || (uint64_t)body_bytes > total - begin)
 		return FAIL(CORRUPT, "arrow message cut short");
 	m->kind = type == IPC_HEADER_SCHEMA ? IPC_SCHEMA : IPC_BATCH;
 	m->header = header.at;
 	m->pairs = pairs.count == 0 ? 0 : pairs.at - 4;
-	m->body = slice_make(bytes.ptr + begin, (size_t)body_bytes);
+	m->body = slice_make(total > bytes.len ? NULL : bytes.ptr + begin,
+	    (size_t)body_bytes);
 	m->bytes = begin + (size_t)body_bytes;
 	return OK;
 }
 
-struct err
-ipc_message_read(struct slice bytes, struct ipc_message *out)
+static struct err
+read_message(struct slice bytes, uint64_t total, struct ipc_message *out)
 {
 	struct ipc_message m = { .kind = IPC_END };
 	uint32_t prefix[2];
@@ -86,10 +88,24 @@ ipc_message_read(struct slice bytes, struct ipc_message *out)
 	if (prefix[1] > bytes.len - IPC_PREFIX_BYTES)
 		return FAIL(CORRUPT, "arrow message cut short");
 	m.metadata = slice_make(bytes.ptr + IPC_PREFIX_BYTES, prefix[1]);
-	e = read_metadata(bytes, &m);
+	e = read_metadata(bytes, total, &m);
 	if (!err_is(e))
 		*out = m;
 	return e;
+}
+
+struct err
+ipc_message_read(struct slice bytes, struct ipc_message *out)
+{
+	return read_message(bytes, bytes.len, out);
+}
+
+struct err
+ipc_message_read_head(struct slice bytes, uint64_t total,
+    struct ipc_message *out)
+{
+	MUST(total > bytes.len);
+	return read_message(bytes, total, out);
 }
 
 bool
@@ -123,6 +139,8 @@ ipc_message_find(const struct ipc_message *m, struct slice key,
 struct reader {
 	struct fb fb;
 	struct slice body;
+	const struct ipc_far *far;	/* NULL: the body is in memory */
+	bool stays;			/* the column's bytes may be far */
 	struct fb_vector nodes, buffers;
 	uint32_t node, buffer;		/* the next ones */
 	int codec;
@@ -175,11 +193,16 @@ expand(struct reader *r, struct slice *bytes)
 	return e;
 }
 
+/* The next buffer where it is: a slice without a pointer if that is a file. */
+struct place {
+	uint64_t offset;		/* in the body */
+	struct slice bytes;
+};
+
 static struct err
-take_buffer(struct reader *r, uint64_t bytes_min, struct slice *out)
+take_place(struct reader *r, struct place *p)
 {
 	uint64_t offset, length;
-	struct err e = OK;
 	size_t at;
 
 	if (r->buffer == r->buffers.count)
@@ -189,7 +212,40 @@ take_buffer(struct reader *r, uint64_t bytes_min, struct slice *out)
 	length = (uint64_t)fb_load(&r->fb, at + 8, 8);
 	if (offset > r->body.len || length > r->body.len - offset)
 		return FAIL(CORRUPT, "arrow batch: buffer out of bounds");
-	*out = slice_make(r->body.ptr + offset, (size_t)length);
+	p->offset = offset;
+	p->bytes = slice_make(r->far != NULL ? NULL : r->body.ptr + offset,
+	    (size_t)length);
+	return OK;
+}
+
+static struct err
+fetch(struct reader *r, struct place *p)
+{
+	struct err e;
+	char *to;
+
+	if (r->far == NULL)
+		return OK;
+	to = arena_alloc(r->arena, p->bytes.len);
+	if (to == NULL)
+		return FAIL(NO_MEMORY, "arrow batch: buffer");
+	e = r->far->fetch(r->far->fd, to, p->bytes.len,
+	    r->far->body_at + p->offset);
+	p->bytes.ptr = to;
+	return e;
+}
+
+static struct err
+take_buffer(struct reader *r, uint64_t bytes_min, struct slice *out)
+{
+	struct place p;
+	struct err e = take_place(r, &p);
+
+	if (!err_is(e))
+		e = fetch(r, &p);
+	if (err_is(e))
+		return e;
+	*out = p.bytes;
 	if (r->codec == CODEC_ZSTD)
 		e = expand(r, out);
 	if (!err_is(e) && out->len < bytes_min)
@@ -309,15 +365,47 @@ close_gaps(struct reader *r, struct array *a)
 	return OK;
 }
 
+/* Leaves the next buffer where it is, if that is what was asked for. */
+static struct err
+leave_far(struct reader *r, struct array *a, bool *left)
+{
+	uint64_t bytes = array_offset(a, a->length);
+	struct array_far *far;
+	struct place p;
+	struct err e;
+
+	*left = false;
+	if (!r->stays || r->codec != CODEC_NONE ||
+	    bytes < r->far->bytes_min || !nulls_are_empty(a))
+		return OK;
+	e = take_place(r, &p);
+	if (err_is(e))
+		return e;
+	if (p.bytes.len < bytes)
+		return FAIL(CORRUPT, "arrow batch: buffer too short");
+	far = arena_alloc(r->arena, sizeof(*far));
+	if (far == NULL)
+		return FAIL(NO_MEMORY, "arrow batch");
+	*far = (struct array_far){ r->far->fd, r->far->body_at + p.offset };
+	a->far = far;
+	a->values = NULL;
+	*left = true;
+	return OK;
+}
+
 static struct err
 read_bytes(struct reader *r, struct array *a)
 {
 	struct slice s;
 	struct err e;
+	bool left;
 
 	e = take_offsets(r, a);
 	if (!err_is(e))
-		e = take_buffer(r, array_offset(a, a->length), &s);
+		e = leave_far(r, a, &left);
+	if (err_is(e) || left)
+		return e;
+	e = take_buffer(r, array_offset(a, a->length), &s);
 	if (err_is(e))
 		return e;
 	a->values = s.ptr;
@@ -422,6 +510,7 @@ read_array(struct reader *r, const struct arrow_field *f, bool strict,
 		if (children == NULL)
 			return FAIL(NO_MEMORY, "arrow batch");
 		a->children = children;
+		r->stays = false;
 	}
 	switch (f->type) {
 	case ARROW_UTF8:
@@ -460,12 +549,12 @@ read_codec(struct reader *r, const struct fb_table *header)
 	return OK;
 }
 
-struct err
-ipc_batch_read(const struct ipc_message *m, const struct arrow_schema *s,
-    struct arena *arena, struct batch *out)
+static struct err
+read_batch(const struct ipc_message *m, const struct arrow_schema *s,
+    const struct ipc_far *far, struct arena *arena, struct batch *out)
 {
 	struct reader r = { .fb = { m->metadata, false }, .body = m->body,
-	    .codec = CODEC_NONE, .arena = arena };
+	    .far = far, .codec = CODEC_NONE, .arena = arena };
 	struct fb_table header = fb_table_at(&r.fb, m->header);
 	uint64_t rows = (uint64_t)fb_int(&r.fb, &header, 0, 8, 0);
 	struct array *columns;
@@ -485,6 +574,7 @@ ipc_batch_read(const struct ipc_message *m, const struct arrow_schema *s,
 	if (columns == NULL)
 		return FAIL(NO_MEMORY, "arrow batch");
 	for (i = 0; i < s->field_count; i++) {
+		r.stays = far != NULL && far->near != (int32_t)i;
 		e = read_array(&r, &s->fields[i], true, &columns[i]);
 		if (err_is(e))
 			return e;
@@ -495,4 +585,20 @@ ipc_batch_read(const struct ipc_message *m, const struct arrow_schema *s,
 		return FAIL(CORRUPT, "arrow batch: more than its schema has");
 	*out = (struct batch){ s, rows, columns };
 	return OK;
+}
+
+struct err
+ipc_batch_read(const struct ipc_message *m, const struct arrow_schema *s,
+    struct arena *arena, struct batch *out)
+{
+	MUST(m->body.ptr != NULL);
+	return read_batch(m, s, NULL, arena, out);
+}
+
+struct err
+ipc_batch_read_far(const struct ipc_message *m, const struct arrow_schema *s,
+    const struct ipc_far *far, struct arena *arena, struct batch *out)
+{
+	MUST(m->body.ptr == NULL);
+	return read_batch(m, s, far, arena, out);
 }

@@ -159,6 +159,22 @@ fragment_read(const struct fragment *f, const struct arrow_schema *projection,
 	return OK;
 }
 
+int32_t
+fragment_file_of(const struct fragment *f, const void *value)
+{
+	uintptr_t at = (uintptr_t)value;
+	uint32_t i;
+
+	for (i = 0; i < f->file_count; i++) {
+		const struct object_map *map = &f->files[i]->map;
+
+		if (at >= (uintptr_t)map->ptr &&
+		    at - (uintptr_t)map->ptr < map->len)
+			return (int32_t)i;
+	}
+	return -1;
+}
+
 uint64_t
 fragment_live_count(const struct fragment *f)
 {

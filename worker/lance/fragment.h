@@ -62,6 +62,8 @@ fragment_is_deleted(const struct fragment *f, uint32_t row)
 	return f->deletion != NULL && deletion_contains(f->deletion, row);
 }
 
+/* The file that a value which was read lies in: -1: in none, but in memory. */
+int32_t fragment_file_of(const struct fragment *, const void *value);
 /* Rows that are not deleted. */
 uint64_t fragment_live_count(const struct fragment *);
 size_t fragment_bytes(const struct fragment *);	/* memory, mappings left out */

@@ -220,8 +220,15 @@ write_strings(struct page_writer *w, const struct array *a, struct span run,
 	e = write_ends(w, page, a, run);
 	if (err_is(e))
 		return e;
-	return write_buffer(w, page, (const char *)a->values + bytes.first,
-	    bytes.count);
+	if (a->far == NULL)
+		return write_buffer(w, page,
+		    (const char *)a->values + bytes.first, bytes.count);
+	e = start_buffer(w, page);
+	if (!err_is(e))
+		e = object_writer_copy(w->out, a->far->fd,
+		    a->far->offset + bytes.first, bytes.count);
+	end_buffer(w, page);
+	return e;
 }
 
 static struct err
@@ -375,12 +382,15 @@ rows_behind(struct page_writer *w, const struct batch *b, struct span rows)
 struct err
 page_write_run(struct page_writer *w, const struct batch *b, struct span rows)
 {
+	bool far = batch_is_far(b);
 	struct err e = OK;
 	uint64_t n;
 
 	MUST(b->schema->field_count == w->schema->field_count);
 	MUST(rows.first <= b->row_count && rows.count <= b->row_count - rows.first);
-	if (w->gathered.row_count > 0) {
+	if (far) {
+		e = write_gathered(w);
+	} else if (w->gathered.row_count > 0) {
 		n = rows_behind(w, b, rows);
 		e = gather(w, b, (struct span){ rows.first, n });
 		rows.first += n;
@@ -389,9 +399,11 @@ page_write_run(struct page_writer *w, const struct batch *b, struct span rows)
 			e = write_gathered(w);
 	}
 	while (!err_is(e) && rows.count > 0) {
-		if (fits_group(b, rows))
+		n = rows.count;
+		if (!fits_group(b, rows))
+			n = group_rows(b, rows);
+		else if (!far)
 			return gather(w, b, rows);
-		n = group_rows(b, rows);
 		e = write_group(w, b, (struct span){ rows.first, n });
 		rows.first += n;
 		rows.count -= n;

@@ -9,8 +9,9 @@
  * longer value has a page of its own) and the group at most
  * PAGE_WRITE_GROUP_BYTES. Measured, 1 to 8 MiB a page read fastest, 64 KiB is
  * bad. Rows of small batches are gathered in memory until a group is full; of
- * large ones the pages are written where they lie. Memory is that one group and
- * about 100 bytes a page for the metadata at the end.
+ * large ones the pages are written where they lie, and values that are far
+ * (batch.h) are copied from file to file. Memory is that one group and about
+ * 100 bytes a page for the metadata at the end.
  *
  * The layout is in data_file.h; the encodings are those of lance-format.md 2.2,
  * the no-null form in each page that has no null. Every column has a page, if

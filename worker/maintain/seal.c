@@ -20,6 +20,7 @@
 #include "worker/object/local.h"
 #include "worker/store/reload.h"
 #include "worker/store/wal.h"
+#include "worker/store/wal_walk.h"
 
 #define SEAL_ARENA_MAX	(64u << 20)
 #define KEYS_MAX	(2048ull << 20)
@@ -117,13 +118,14 @@ report_corrupt(const struct sealing *s, const struct wal_span *span,
 
 static struct err
 write_batch(struct sealing *s, const struct wal_span *span,
-    const struct wal_batch *from, struct arena *arena)
+    const struct wal_walk *walk, const struct wal_batch *from,
+    struct arena *arena)
 {
 	struct batch batch;
 	struct err e;
 
-	e = ipc_batch_read(&from->message, &s->aged->shape->schema, arena,
-	    &batch);
+	e = wal_walk_read(walk, from, &s->aged->shape->schema,
+	    s->aged->shape->key, arena, &batch);
 	/* As the tail reads it: one batch must not keep all others. */
 	if (e.kind == ERR_CORRUPT) {
 		report_corrupt(s, span, from);
@@ -139,23 +141,22 @@ write_batch(struct sealing *s, const struct wal_span *span,
 }
 
 static struct err
-write_scanned(struct sealing *s, const struct wal_span *span,
-    struct slice bytes, uint64_t end)
+write_walked(struct sealing *s, const struct wal_span *span,
+    struct wal_walk *walk)
 {
 	struct wal_batch batch;
-	struct wal_scan scan;
 	enum wal_found what;
 	struct arena arena;
 	struct err e = OK;
 
 	arena_init(&arena, SIZE_MAX);
-	wal_scan_init(&scan, bytes, span->ours, span->head_bytes);
-	wal_scan_set_end(&scan, end);
-	while (!err_is(e) &&
-	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
+	while (!err_is(e)) {
 		arena_reset(&arena);
+		e = wal_walk_next(walk, &what, &batch);
+		if (err_is(e) || what == WAL_END)
+			break;
 		if (what == WAL_BATCH)
-			e = write_batch(s, span, &batch, &arena);
+			e = write_batch(s, span, walk, &batch, &arena);
 		else
 			report_corrupt(s, span, &batch);
 	}
@@ -167,8 +168,9 @@ write_scanned(struct sealing *s, const struct wal_span *span,
 static struct err
 write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 {
-	char path[WAL_PATH_MAX], *bytes;
-	uint64_t size, there;
+	char path[WAL_PATH_MAX];
+	struct wal_walk walk;
+	uint64_t size;
 	struct err e;
 	int fd;
 
@@ -179,15 +181,10 @@ write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 	if (err_is(e))
 		return e;
 	/* Somebody may have cut the file: what is left of it is sealed. */
-	there = MAX(MIN(end, size), span->head_bytes) - span->head_bytes;
-	bytes = malloc(MAX(there, 1ull));
-	if (bytes == NULL)
-		e = FAIL(NO_MEMORY, "read a wal entry");
-	if (!err_is(e))
-		e = object_read_at(fd, bytes, there, span->head_bytes);
-	if (!err_is(e))
-		e = write_scanned(s, span, slice_make(bytes, there), end);
-	free(bytes);
+	wal_walk_init(&walk, fd, span->ours, span->head_bytes, MIN(end, size));
+	wal_walk_set_end(&walk, end);
+	e = write_walked(s, span, &walk);
+	wal_walk_free(&walk);
 	close(fd);
 	return e;
 }

@@ -146,6 +146,10 @@ object_write_sync(int fd, const void *bytes, size_t len, uint64_t offset)
 	return OK;
 }
 
+/* A client waits for a large request, so its steps are longer than those of
+ * background work: commits of others wait for one of them at most. */
+#define LARGE_STEP (8u * OBJECT_PACE_STEP)
+
 /* What is gathered for one step; its pieces may be a few bytes each. */
 struct step {
 	uint64_t offset;
@@ -195,11 +199,11 @@ object_write_parts(int fd, const struct slice *parts, uint32_t count,
 
 	for (i = 0; i < count; i++) {
 		for (at = 0; !err_is(e) && at < parts[i].len; at += n) {
-			n = MIN(parts[i].len - at, OBJECT_PACE_STEP - s.bytes);
+			n = MIN(parts[i].len - at, LARGE_STEP - s.bytes);
 			s.v[s.count++] = (struct iovec){
 			    (char *)(uintptr_t)parts[i].ptr + at, n };
 			s.bytes += n;
-			if (s.bytes == OBJECT_PACE_STEP ||
+			if (s.bytes == LARGE_STEP ||
 			    s.count == ARRAY_LEN(s.v))
 				e = write_step(fd, &s);
 		}

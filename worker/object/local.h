@@ -56,7 +56,7 @@ struct err object_entry_open(struct object_dir *, const char *name, int *fd,
 struct err object_write_sync(int fd, const void *, size_t, uint64_t offset)
     MUST_CHECK;
 /* Writes many pieces in a row, in steps that leave the disk to others between
- * them (pace.h). What follows makes it durable: a link, or object_sync. */
+ * them. What follows makes it durable: a link, or object_sync. */
 struct err object_write_parts(int fd, const struct slice *, uint32_t count,
     uint64_t offset) MUST_CHECK;
 /* CORRUPT if the file ends before. */

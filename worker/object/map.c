@@ -58,6 +58,18 @@ object_map_guarded(object_map_read_fn *fn, void *ctx)
 	return e;
 }
 
+void
+object_map_forget(const void *bytes, size_t len)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)bytes / page * page;
+
+	/* Whole pages, also of what others read: they are still cached. It is
+	 * advice: where it is refused, memory is all that is lost. */
+	(void)madvise((void *)from, (uintptr_t)bytes + len - from,
+	    MADV_DONTNEED);
+}
+
 struct err
 object_map_open(struct object_dir *d, const char *name, struct object_map *m)
 {

@@ -27,6 +27,9 @@ typedef struct err object_map_read_fn(void *ctx);
 
 /* Once a process, before its first marked read; survives fork. */
 void object_map_install(void);
+/* The pages of these bytes, which are of a mapping, are not of this process any
+ * more until they are read again: what was read once need not stay. */
+void object_map_forget(const void *, size_t);
 struct err object_map_guarded(object_map_read_fn *, void *ctx) MUST_CHECK;
 
 #endif

@@ -110,6 +110,10 @@ struct err object_writer_open(struct object_dir *, const char *name,
     struct object_pace *, struct object_writer **) MUST_CHECK;
 struct err object_writer_write(struct object_writer *, const void *, size_t)
     MUST_CHECK;
+/* A range of a file of this machine, copied by the kernel where it can: the
+ * bytes never come here. CORRUPT if the file ends before. */
+struct err object_writer_copy(struct object_writer *, int fd, uint64_t offset,
+    uint64_t len) MUST_CHECK;
 /* Zeroes up to a multiple of align, a power of two of at most 4096. */
 struct err object_writer_pad(struct object_writer *, uint32_t align) MUST_CHECK;
 uint64_t object_writer_at(const struct object_writer *);	/* bytes so far */

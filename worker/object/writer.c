@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -103,6 +104,54 @@ object_writer_write(struct object_writer *w, const void *bytes, size_t len)
 		}
 	}
 	return OK;
+}
+
+/* What the kernel does not copy between these two (other file systems, old
+ * kernels) goes through the step's bytes, which are free just now. */
+static struct err
+copy_step(struct object_writer *w, int fd, uint64_t offset, size_t len)
+{
+	off_t from = (off_t)offset;
+	struct err e = FAULT(object_write);
+	size_t left = len;
+	ssize_t n;
+
+	if (err_is(e))
+		return temp_injected(e, "copy into an object");
+	while (left > 0) {
+		n = copy_file_range(fd, &from, w->temp.fd, NULL, left, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == ENOSPC || errno == EIO))
+			return FAIL_OS(IO, "copy into an object");
+		if (n <= 0)
+			break;
+		left -= (size_t)n;
+	}
+	if (left == 0)
+		return OK;
+	e = object_read_at(fd, w->step, left, (uint64_t)from);
+	return err_is(e) ? e : temp_write(w->temp.fd, w->step, left);
+}
+
+struct err
+object_writer_copy(struct object_writer *w, int fd, uint64_t offset,
+    uint64_t len)
+{
+	struct err e = flush_step(w);
+	size_t n;
+
+	for (; !err_is(e) && len > 0; offset += n, len -= n) {
+		n = (size_t)MIN(len, (uint64_t)OBJECT_PACE_STEP);
+		if (w->pace != NULL)
+			object_pace_take(w->pace, n);
+		e = copy_step(w, fd, offset, n);
+		if (!err_is(e) && w->pace != NULL)
+			e = temp_sync_step(w->temp.fd, w->at, n);
+		if (!err_is(e))
+			w->at = w->written = w->at + n;
+	}
+	return e;
 }
 
 struct err

@@ -4,6 +4,7 @@
 
 #include "common/arena.h"
 #include "worker/store/merge_sources.h"
+#include "worker/store/near.h"
 #include "worker/store/row.h"
 #include "worker/store/tail_cache.h"
 
@@ -224,12 +225,17 @@ static struct err
 read_row(const struct store_shape *shape, const struct merge_row *r,
     struct arena *arena, struct batch *batch, uint64_t *at)
 {
-	if (r->batch != NULL) {
-		*at = r->row;
-		return tail_read(r->batch, shape, arena, batch);
-	}
+	struct batch tail;
+	struct err e;
+
 	*at = 0;
-	return source_read(r->source, (struct span){ r->row, 1 }, arena, batch);
+	if (r->batch == NULL)
+		return source_read(r->source, (struct span){ r->row, 1 },
+		    arena, batch);
+	e = tail_read(r->batch, shape, arena, &tail);
+	if (err_is(e))
+		return e;
+	return near_row(&tail, r->row, shape, NEAR_ALL, arena, batch);
 }
 
 static bool

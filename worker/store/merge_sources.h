@@ -47,7 +47,8 @@ struct err merge_next(struct merge *, struct merge_row *, bool *found) MUST_CHEC
 
 /* Reads the row with all columns of the shape: row *at of the batch. The merge
  * keeps the last batches of tails that it read, since rows of one commit lie
- * apart in key order; what is read is good until the next merge_read. */
+ * apart in key order; what is read is good until the next merge_read. Long
+ * blobs may be far (batch.h). */
 struct err merge_read(struct merge *, const struct merge_row *,
     const struct batch **, uint64_t *at) MUST_CHECK;
 /* With those that are true in columns (NULL: all); of others there may be none. */

@@ -28,7 +28,8 @@ void read_view(struct store *, struct store_wait *);
 
 enum read_for {
 	READ_FOR_NOW,		/* good until the next read of this process */
-	READ_TO_KEEP		/* good until the arena is reset */
+	READ_TO_KEEP		/* good until the arena is reset; long values may
+				 * be far, in a file that is open in this turn */
 };
 
 /* After read_view, in the same turn: the row that counts. */

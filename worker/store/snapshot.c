@@ -232,6 +232,31 @@ snapshot_is_current(const struct snapshot *s)
 	    SHM_FLAG_STALE) == 0;
 }
 
+static bool
+any_maps(struct source *const *sources, uint32_t count, const void *value)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		if (fragment_file_of(sources[i]->fragment, value) >= 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+snapshot_maps(const struct snapshot *s, const void *value)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->shard_count; i++) {
+		if (any_maps(s->shards[i].sources, s->shards[i].source_count,
+		    value))
+			return true;
+	}
+	return any_maps(s->base->sources, s->base->source_count, value);
+}
+
 struct snapshot_pending
 snapshot_pending(const struct snapshot *s)
 {

@@ -56,6 +56,10 @@ void snapshot_drop(struct snapshot *);		/* NULL is fine */
 /* Whether nothing but the tails has moved since it was taken. */
 bool snapshot_is_current(const struct snapshot *);
 
+/* Whether a value that was read lies in a mapped file of it. Looks at each
+ * source: not for small ones. */
+bool snapshot_maps(const struct snapshot *, const void *value);
+
 /* Pending generations: of the fullest shard, and of all together. */
 struct snapshot_pending {
 	uint32_t most, sum;

@@ -8,10 +8,10 @@
 #include "common/list.h"
 #include "common/log.h"
 #include "shm/metric.h"
-#include "worker/arrow/ipc.h"
 #include "worker/store/opened.h"
 #include "worker/store/tail_parts.h"
 #include "worker/store/wal.h"
+#include "worker/store/wal_walk.h"
 
 /*
  * Entries are a list, oldest first; each owns its batches and the copies of
@@ -185,7 +185,8 @@ take_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
 {
 	struct tail_entry *e = newest_entry(t);
 
-	if (e != NULL && span->whole && e->whole && e->whole_count < WHOLE_MAX) {
+	if (e != NULL && span->whole && e->whole && e->fd < 0 &&
+	    span->size_bytes <= WAL_FAR_MIN && e->whole_count < WHOLE_MAX) {
 		*out = e;
 		return OK;
 	}
@@ -275,8 +276,8 @@ add_key(struct tail_entry *e, struct slice key, uint32_t batch, uint32_t row)
 }
 
 static struct err
-add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
-    struct arena *arena)
+add_batch(struct tail *t, struct tail_entry *e, const struct wal_walk *walk,
+    const struct wal_batch *from, struct arena *arena)
 {
 	const struct array *keys;
 	struct tail_batch *b;
@@ -284,7 +285,8 @@ add_batch(struct tail *t, struct tail_entry *e, const struct wal_batch *from,
 	struct err err;
 	uint64_t i;
 
-	err = ipc_batch_read(&from->message, &t->shape->schema, arena, &batch);
+	err = wal_walk_read(walk, from, &t->shape->schema, t->shape->key, arena,
+	    &batch);
 	if (err_is(err))
 		return err;
 	b = malloc(sizeof(*b));
@@ -334,59 +336,47 @@ report_corrupt(const struct tail *t, const struct tail_entry *e,
 }
 
 static struct err
-scan_bytes(struct tail *t, struct tail_entry *e, struct slice bytes,
-    uint64_t end)
+read_to(struct tail *t, struct tail_entry *e, uint64_t end)
 {
-	struct wal_batch batch;
-	struct wal_scan scan;
 	enum wal_found what;
+	struct wal_batch batch;
+	struct wal_walk walk;
 	struct arena arena;
-	struct err err = OK;
+	struct err err;
 
+	if (end <= e->offset)
+		return OK;
 	arena_init(&arena, SIZE_MAX);
-	wal_scan_init(&scan, bytes, e->ours, e->offset);
-	wal_scan_set_end(&scan, end);
-	while (!err_is(err) &&
-	    (what = wal_scan_next(&scan, &batch)) != WAL_END) {
+	/* Somebody may have cut the file: what is left of it is served. */
+	wal_walk_init(&walk, e->fd, e->ours, e->offset,
+	    MIN(end, e->size_bytes));
+	wal_walk_set_end(&walk, end);
+	for (;;) {
+		err = wal_walk_next(&walk, &what, &batch);
+		if (err_is(err) || what == WAL_END)
+			break;
 		arena_reset(&arena);
 		if (what == WAL_BATCH)
-			err = add_batch(t, e, &batch, &arena);
-		if (what != WAL_BATCH || err.kind == ERR_CORRUPT) {
+			err = add_batch(t, e, &walk, &batch, &arena);
+		if (what != WAL_BATCH || err.kind == ERR_CORRUPT)
 			report_corrupt(t, e, batch.offset, batch.bytes);
-			err = OK;
-		}
+		else if (err_is(err))
+			break;
 	}
+	if (!err_is(err))
+		e->offset = end;
+	wal_walk_free(&walk);
 	arena_free(&arena);
 	tail_entry_count(e);
 	return err;
 }
 
-static struct err
-read_to(struct tail *t, struct tail_entry *e, uint64_t end)
-{
-	/* Somebody may have cut the file: what is left of it is served. */
-	uint64_t there = MAX(MIN(end, e->size_bytes), e->offset);
-	char *bytes;
-	struct err err;
-
-	if (end <= e->offset)
-		return OK;
-	bytes = malloc(MAX(there - e->offset, 1ull));
-	if (bytes == NULL)
-		return FAIL(NO_MEMORY, "follow a shard");
-	err = object_read_at(e->fd, bytes, there - e->offset, e->offset);
-	if (!err_is(err))
-		err = scan_bytes(t, e, slice_make(bytes, there - e->offset),
-		    end);
-	if (!err_is(err))
-		e->offset = end;
-	free(bytes);
-	return err;
-}
-
+/* A large one stays open, and is one for itself: its blobs are read from it. */
 static void
 close_whole(struct tail_entry *e, struct err read)
 {
+	if (e->size_bytes > WAL_FAR_MIN)
+		return;
 	close(e->fd);
 	opened_sub(OPENED_DESCRIPTORS, 1);
 	e->fd = -1;
@@ -542,38 +532,23 @@ tail_rows(const struct tail *t)
 	return t->row_count;
 }
 
-static struct err
-read_batch(const struct tail_batch *b, char *bytes)
-{
-	const struct tail_entry *entry = b->entry;
-	uint64_t size;
-	struct err e;
-	int fd;
-
-	if (!entry->whole)
-		return object_read_at(entry->fd, bytes, b->bytes, b->offset);
-	e = open_at(entry->dir, &entry->shard, b->position, &fd, &size);
-	if (err_is(e))
-		return e;
-	e = object_read_at(fd, bytes, b->bytes, b->offset);
-	close(fd);
-	return e;
-}
-
 struct err
 tail_read(const struct tail_batch *b, const struct store_shape *shape,
     struct arena *arena, struct batch *batch)
 {
-	char *bytes = arena_alloc(arena, b->bytes);
-	struct ipc_message message;
+	int32_t fd = b->entry->fd;
+	uint64_t size;
 	struct err err;
 
-	if (bytes == NULL)
-		return FAIL(NO_MEMORY, "read a tail");
-	err = read_batch(b, bytes);
-	if (!err_is(err))
-		err = ipc_message_read(slice_make(bytes, b->bytes), &message);
+	if (fd >= 0)
+		return wal_batch_read(fd, b->offset, b->bytes, &shape->schema,
+		    shape->key, arena, batch);
+	err = open_at(b->entry->dir, &b->entry->shard, b->position, &fd, &size);
 	if (err_is(err))
 		return err;
-	return ipc_batch_read(&message, &shape->schema, arena, batch);
+	MUST(b->bytes <= WAL_FAR_MIN);	/* nothing of it stays there */
+	err = wal_batch_read(fd, b->offset, b->bytes, &shape->schema,
+	    shape->key, arena, batch);
+	close(fd);
+	return err;
 }

@@ -13,6 +13,7 @@ struct kept {
 	const struct tail_batch *from;	/* NULL: free; else its entry is held */
 	struct batch batch;
 	struct arena arena;
+	size_t bytes;
 };
 
 struct tail_cache {
@@ -40,19 +41,27 @@ give_back(struct tail_cache *c, struct kept *k)
 	arena_free(&k->arena);
 	if (k->from == NULL)
 		return;
-	c->bytes -= k->from->bytes;
-	opened_sub(OPENED_TAIL_BYTES, k->from->bytes);
+	c->bytes -= k->bytes;
+	opened_sub(OPENED_TAIL_BYTES, k->bytes);
 	tail_entry_drop(k->from->entry);
 	k->from = NULL;
+}
+
+static void
+give_back_others(struct tail_cache *c, const struct kept *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++) {
+		if (&c->slots[i] != k)
+			give_back(c, &c->slots[i]);
+	}
 }
 
 void
 tail_cache_clear(struct tail_cache *c)
 {
-	uint32_t i;
-
-	for (i = 0; i < SLOTS; i++)
-		give_back(c, &c->slots[i]);
+	give_back_others(c, NULL);
 }
 
 void
@@ -73,8 +82,6 @@ tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
 
 	if (k->from != b) {
 		give_back(c, k);
-		if (c->bytes + b->bytes > TAIL_CACHE_BYTES)
-			tail_cache_clear(c);
 		e = tail_read(b, shape, &k->arena, &k->batch);
 		if (err_is(e)) {
 			arena_free(&k->arena);
@@ -82,9 +89,13 @@ tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
 		}
 		atomic_fetch_add_explicit(&b->entry->refs, 1,
 		    memory_order_relaxed);
+		/* What of a large batch stays in its file costs nothing. */
+		if (c->bytes + k->arena.total_bytes > TAIL_CACHE_BYTES)
+			give_back_others(c, k);
+		k->bytes = k->arena.total_bytes;
 		k->from = b;
-		c->bytes += b->bytes;
-		opened_add(OPENED_TAIL_BYTES, b->bytes);
+		c->bytes += k->bytes;
+		opened_add(OPENED_TAIL_BYTES, k->bytes);
 	}
 	*batch = &k->batch;
 	return OK;

@@ -9,6 +9,7 @@
 #include "shm/shard_state.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/store/wal_parts.h"
+#include "worker/store/wal_walk.h"
 
 void
 wal_path(const struct uuid *shard, uint64_t position, char *path)
@@ -183,11 +184,12 @@ struct err
 wal_find_end(struct object_dir *dir, const struct uuid *shard,
     const struct wal_span *span, struct wal_found_end *found)
 {
-	char path[WAL_PATH_MAX], *bytes = NULL;
+	struct wal_found_end f = { .any = false };
+	char path[WAL_PATH_MAX];
 	struct wal_batch batch;
-	struct wal_scan scan;
 	enum wal_found what;
-	uint64_t size, from;
+	struct wal_walk walk;
+	uint64_t size;
 	struct err e;
 	int fd;
 
@@ -196,37 +198,27 @@ wal_find_end(struct object_dir *dir, const struct uuid *shard,
 	if (err_is(e))
 		return e;
 	e = object_sync(fd);
-	if (err_is(e))
-		goto out;
-	bytes = malloc(size);
-	if (bytes == NULL) {
-		e = FAIL(NO_MEMORY, "read a wal entry");
-		goto out;
-	}
-	e = object_read_at(fd, bytes, size, 0);
-	if (err_is(e))
-		goto out;
-	*found = (struct wal_found_end){ 0 };
-	/* The scan's bytes are those from its offset on. */
-	from = MIN(span->head_bytes, size);
-	wal_scan_init(&scan, slice_make(bytes + from, size - from), span->ours,
-	    from);
+	wal_walk_init(&walk, fd, span->ours, MIN(span->head_bytes, size), size);
 	/* What is not whole below it is damage, and no torn commit. */
 	if (span->whole)
-		wal_scan_set_end(&scan, span->end);
-	while ((what = wal_scan_next(&scan, &batch)) != WAL_END) {
+		wal_walk_set_end(&walk, span->end);
+	while (!err_is(e)) {
+		e = wal_walk_next(&walk, &what, &batch);
+		if (err_is(e) || what == WAL_END)
+			break;
 		if (what == WAL_BATCH)
-			found->any = true;
+			f.any = true;
 		else if (what == WAL_TORN)
-			found->torn = !batch.zero;
+			f.torn = !batch.zero;
 	}
 	/* Never 0, which means "none": of a file that was cut to nothing the
 	 * first bytes count as damage. */
-	found->end = MAX(MAX(scan.whole_end, span->head_bytes), 8ull);
-	found->sequence = scan.sequence;
-out:
-	free(bytes);
+	f.end = MAX(MAX(walk.whole_end, span->head_bytes), 8ull);
+	f.sequence = walk.sequence;
+	wal_walk_free(&walk);
 	close(fd);
+	if (!err_is(e))
+		*found = f;
 	return e;
 }
 

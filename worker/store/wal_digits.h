@@ -2,11 +2,11 @@
 #define MEMWALD_STORE_WAL_DIGITS_H
 
 /*
- * wal_digits - the metadata of a batch message, for the two files that write
- * and read them. The format is in wal_format.h.
+ * wal_digits - the metadata of a batch message, for the files that write and
+ * read them. The format is in wal_format.h.
  */
 
-#include "common/slice.h"
+#include "worker/arrow/ipc.h"
 
 #define WAL_LEN_KEY	"memwald:len"
 #define WAL_SEQ_KEY	"memwald:seq"
@@ -20,5 +20,17 @@ enum { WAL_LEN, WAL_SEQ, WAL_HASH, WAL_PAIR_COUNT };
 
 /* Up to 20 digits; false for anything else. */
 bool wal_decimal_parse(struct slice, uint64_t *) MUST_CHECK;
+
+/* What stands where a batch may begin. */
+struct wal_look {
+	struct ipc_message message;
+	uint64_t sequence;
+	struct slice digits;		/* of the hash; empty: none needed */
+};
+
+/* Whether the metadata of look->message are a batch's and fit together; fills
+ * in the rest. */
+bool wal_look_fits(struct wal_look *, bool ours) MUST_CHECK;
+bool wal_hash_is(uint64_t hash, struct slice digits) MUST_CHECK;
 
 #endif

@@ -36,18 +36,10 @@ all_zero(struct slice s)
 
 /* ---- one batch */
 
-static bool
-hash_is_right(struct slice message, struct slice digits)
+bool
+wal_hash_is(uint64_t hash, struct slice digits)
 {
 	static const char hex[] = "0123456789abcdef";
-	size_t at = (size_t)(digits.ptr - message.ptr);
-	const struct slice parts[] = {
-		slice_make(message.ptr, at),
-		SLICE("0000000000000000"),
-		slice_make(digits.ptr + digits.len,
-		    message.len - at - digits.len),
-	};
-	uint64_t hash = hash_parts(parts, ARRAY_LEN(parts));
 	int i;
 
 	for (i = 0; i < WAL_HASH_DIGITS; i++) {
@@ -57,26 +49,31 @@ hash_is_right(struct slice message, struct slice digits)
 	return true;
 }
 
-struct look {			/* what stands at an offset */
-	struct ipc_message message;
-	uint64_t sequence;
-	struct slice digits;		/* of the hash; empty: none needed */
-	struct slice bytes;		/* the whole message */
-};
-
-/* Whether metadata of a batch can be read there that fit together. */
 static bool
-look_at(const struct wal_scan *s, uint64_t offset, struct look *l)
+hash_is_right(struct slice message, struct slice digits)
 {
-	struct slice rest = between(s, offset, limit_of(s)), len, seq;
+	size_t at = (size_t)(digits.ptr - message.ptr);
+	const struct slice parts[] = {
+		slice_make(message.ptr, at),
+		SLICE("0000000000000000"),
+		slice_make(digits.ptr + digits.len,
+		    message.len - at - digits.len),
+	};
+
+	return wal_hash_is(hash_parts(parts, ARRAY_LEN(parts)), digits);
+}
+
+bool
+wal_look_fits(struct wal_look *l, bool ours)
+{
+	struct slice len, seq;
 	uint64_t bytes;
 
-	*l = (struct look){ .sequence = 0 };
-	if (err_is(ipc_message_read(rest, &l->message)) ||
-	    l->message.kind != IPC_BATCH)
+	l->sequence = 0;
+	l->digits = slice_make(NULL, 0);
+	if (l->message.kind != IPC_BATCH)
 		return false;
-	l->bytes = slice_make(rest.ptr, l->message.bytes);
-	if (!s->ours)
+	if (!ours)
 		return true;
 	return l->message.bytes % 8 == 0 &&
 	    ipc_message_find(&l->message, SLICE(WAL_LEN_KEY), &len) &&
@@ -88,10 +85,28 @@ look_at(const struct wal_scan *s, uint64_t offset, struct look *l)
 	    l->digits.len == WAL_HASH_DIGITS;
 }
 
+struct look {			/* what stands at an offset */
+	struct wal_look head;
+	struct slice bytes;		/* the whole message */
+};
+
+/* Whether metadata of a batch can be read there that fit together. */
+static bool
+look_at(const struct wal_scan *s, uint64_t offset, struct look *l)
+{
+	struct slice rest = between(s, offset, limit_of(s));
+
+	if (err_is(ipc_message_read(rest, &l->head.message)))
+		return false;
+	l->bytes = slice_make(rest.ptr, l->head.message.bytes);
+	return wal_look_fits(&l->head, s->ours);
+}
+
 static bool
 look_is_whole(const struct look *l)
 {
-	return l->digits.len == 0 || hash_is_right(l->bytes, l->digits);
+	return l->head.digits.len == 0 ||
+	    hash_is_right(l->bytes, l->head.digits);
 }
 
 /* ---- behind something bad */
@@ -109,7 +124,7 @@ search(const struct wal_scan *s, uint64_t offset)
 	    offset += 8) {
 		memcpy(&prefix, between(s, offset, limit).ptr, sizeof(prefix));
 		if (prefix != UINT32_MAX || !look_at(s, offset, &l) ||
-		    l.sequence < s->sequence)
+		    l.head.sequence < s->sequence)
 			continue;
 		if (look_is_whole(&l))
 			return offset;
@@ -187,12 +202,12 @@ take_batch(struct wal_scan *s, const struct look *l, struct wal_batch *b)
 	*b = (struct wal_batch){
 		.offset = s->offset,
 		.bytes = l->bytes.len,
-		.sequence = l->sequence,
-		.message = l->message,
+		.sequence = l->head.sequence,
+		.message = l->head.message,
 	};
 	s->offset += l->bytes.len;
 	s->whole_end = s->offset;
-	s->sequence = l->sequence;
+	s->sequence = l->head.sequence;
 	return WAL_BATCH;
 }
 

@@ -1,0 +1,255 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/hash.h"
+#include "worker/object/local.h"
+#include "worker/store/wal_digits.h"
+#include "worker/store/wal_walk.h"
+
+#define PIECE_BYTES	(256u << 10)
+/* Metadata of our largest schema are shorter; longer ones are looked at in
+ * memory. */
+#define HEAD_BYTES_MAX	(512u << 10)
+
+void
+wal_walk_init(struct wal_walk *w, int fd, bool ours, uint64_t offset,
+    uint64_t size)
+{
+	*w = (struct wal_walk){
+		.fd = fd, .ours = ours, .offset = offset, .whole_end = offset,
+		.size = MAX(size, offset), .end = MAX(size, offset),
+		.end_recorded = !ours,
+	};
+}
+
+void
+wal_walk_set_end(struct wal_walk *w, uint64_t end)
+{
+	w->end = MAX(end, w->offset);
+	w->end_recorded = true;
+}
+
+void
+wal_walk_free(struct wal_walk *w)
+{
+	free(w->bytes);
+	w->bytes = NULL;
+}
+
+static uint64_t
+limit_of(const struct wal_walk *w)
+{
+	return MIN(w->end, w->size);
+}
+
+/* Bytes of the entry in place of those that were there. */
+static struct err
+load(struct wal_walk *w, uint64_t bytes)
+{
+	wal_walk_free(w);
+	w->bytes = malloc(MAX(bytes, 1ull));
+	if (w->bytes == NULL)
+		return FAIL(NO_MEMORY, "read a wal entry");
+	return object_read_at(w->fd, w->bytes, bytes, w->offset);
+}
+
+static struct err
+hash_body(const struct wal_walk *w, struct hash_stream *hash,
+    const struct ipc_message *m)
+{
+	uint64_t at = w->offset + m->bytes - m->body.len;
+	uint64_t left = m->body.len;
+	char *piece = malloc(PIECE_BYTES);
+	struct err e = OK;
+
+	if (piece == NULL)
+		return FAIL(NO_MEMORY, "check a wal batch");
+	while (!err_is(e) && left > 0) {
+		size_t n = MIN(left, (uint64_t)PIECE_BYTES);
+
+		e = object_read_at(w->fd, piece, n, at);
+		if (!err_is(e))
+			hash_stream_add(hash, slice_make(piece, n));
+		at += n;
+		left -= n;
+	}
+	free(piece);
+	return e;
+}
+
+static struct err
+check_hash(const struct wal_walk *w, const struct wal_look *l, bool *whole)
+{
+	size_t head = l->message.bytes - l->message.body.len;
+	size_t at = (size_t)(l->digits.ptr - w->bytes);
+	struct hash_stream *hash;
+	struct err e;
+
+	*whole = true;
+	if (l->digits.len == 0)
+		return OK;
+	hash = hash_stream_new();
+	if (hash == NULL)
+		return FAIL(NO_MEMORY, "check a wal batch");
+	hash_stream_add(hash, slice_make(w->bytes, at));
+	hash_stream_add(hash, SLICE("0000000000000000"));
+	at += l->digits.len;
+	hash_stream_add(hash, slice_make(w->bytes + at, head - at));
+	e = hash_body(w, hash, &l->message);
+	*whole = wal_hash_is(hash_stream_end(hash), l->digits);
+	return e;
+}
+
+/* How many bytes of a message hold its prefix and metadata. */
+static struct err
+measure_head(int fd, uint64_t offset, uint64_t *bytes)
+{
+	uint32_t prefix[2];
+	struct err e = object_read_at(fd, prefix, sizeof(prefix), offset);
+
+	if (!err_is(e))
+		*bytes = IPC_PREFIX_BYTES + (uint64_t)prefix[1];
+	return e;
+}
+
+/* The metadata of the message at the offset; false if they are not all there,
+ * or not what ours are. */
+static struct err
+read_head(struct wal_walk *w, uint64_t total, struct wal_look *l, bool *found)
+{
+	uint64_t bytes;
+	struct err e = measure_head(w->fd, w->offset, &bytes);
+
+	*found = false;
+	if (err_is(e) || bytes > HEAD_BYTES_MAX || bytes >= total)
+		return e;
+	e = load(w, bytes);
+	if (!err_is(e) && !err_is(ipc_message_read_head(slice_make(w->bytes,
+	    bytes), total, &l->message)))
+		*found = wal_look_fits(l, w->ours);
+	return e;
+}
+
+/* The batch at the offset, if it is whole, its body left where it is. */
+static struct err
+take_large(struct wal_walk *w, struct wal_batch *b, bool *taken)
+{
+	struct wal_look l;
+	struct err e;
+
+	e = read_head(w, limit_of(w) - w->offset, &l, taken);
+	if (!err_is(e) && *taken)
+		e = check_hash(w, &l, taken);
+	if (err_is(e) || !*taken)
+		return e;
+	*b = (struct wal_batch){
+		.offset = w->offset, .bytes = l.message.bytes,
+		.sequence = l.sequence, .message = l.message,
+	};
+	w->offset += l.message.bytes;
+	w->whole_end = w->offset;
+	w->sequence = l.sequence;
+	return OK;
+}
+
+static struct err
+start_scan(struct wal_walk *w)
+{
+	uint64_t bytes = w->size - w->offset;
+	struct err e = load(w, bytes);
+
+	if (err_is(e))
+		return e;
+	wal_scan_init(&w->scan, slice_make(w->bytes, bytes), w->ours,
+	    w->offset);
+	w->scan.sequence = w->sequence;
+	if (w->end_recorded)
+		wal_scan_set_end(&w->scan, w->end);
+	w->scanning = true;
+	return OK;
+}
+
+struct err
+wal_walk_next(struct wal_walk *w, enum wal_found *what, struct wal_batch *b)
+{
+	bool taken = false;
+	struct err e = OK;
+
+	if (!w->scanning && limit_of(w) - w->offset > WAL_WINDOW) {
+		e = take_large(w, b, &taken);
+		if (err_is(e))
+			return e;
+	}
+	if (taken) {
+		*what = WAL_BATCH;
+		return OK;
+	}
+	if (!w->scanning)
+		e = start_scan(w);
+	if (err_is(e))
+		return e;
+	*what = wal_scan_next(&w->scan, b);
+	w->whole_end = w->scan.whole_end;
+	w->sequence = w->scan.sequence;
+	return OK;
+}
+
+static struct err
+read_far(int fd, const struct ipc_message *m, uint64_t body_at,
+    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    struct batch *batch)
+{
+	const struct ipc_far far = { .fetch = object_read_at, .fd = fd,
+	    .body_at = body_at, .bytes_min = WAL_FAR_MIN, .near = near };
+
+	return ipc_batch_read_far(m, schema, &far, arena, batch);
+}
+
+struct err
+wal_walk_read(const struct wal_walk *w, const struct wal_batch *b,
+    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    struct batch *batch)
+{
+	const struct ipc_message *m = &b->message;
+
+	if (m->body.ptr != NULL)
+		return ipc_batch_read(m, schema, arena, batch);
+	return read_far(w->fd, m, b->offset + m->bytes - m->body.len, schema,
+	    near, arena, batch);
+}
+
+struct err
+wal_batch_read(int fd, uint64_t offset, uint64_t bytes,
+    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    struct batch *batch)
+{
+	bool whole = bytes <= WAL_FAR_MIN;
+	struct ipc_message m;
+	uint64_t n = bytes;
+	struct err e = OK;
+	char *to;
+
+	if (!whole)
+		e = measure_head(fd, offset, &n);
+	if (err_is(e))
+		return e;
+	if (!whole && n >= bytes)
+		return FAIL(CORRUPT, "wal batch has changed");
+	to = arena_alloc(arena, n);
+	if (to == NULL)
+		return FAIL(NO_MEMORY, "read a wal batch");
+	e = object_read_at(fd, to, n, offset);
+	if (err_is(e))
+		return e;
+	if (!whole)
+		e = ipc_message_read_head(slice_make(to, n), bytes, &m);
+	else
+		e = ipc_message_read(slice_make(to, n), &m);
+	if (err_is(e))
+		return e;
+	if (whole)
+		return ipc_batch_read(&m, schema, arena, batch);
+	return read_far(fd, &m, offset + bytes - m.body.len, schema, near,
+	    arena, batch);
+}
