@@ -9,6 +9,7 @@
 #include "common/rfc3339.h"
 #include "worker/api/row_event.h"
 #include "worker/api/row_write.h"
+#include "worker/object/local.h"
 
 /*
  * Room for a whole run of numbers is reserved at once and then written without
@@ -18,6 +19,7 @@
  */
 
 #define RUN_ITEMS	256u
+#define FAR_PIECE	49152u	/* a multiple of 3: pieces are groups of base64 */
 
 static bool
 put_char(struct buf *b, char c)
@@ -171,6 +173,28 @@ write_bytes(struct buf *b, struct slice s)
 	return true;
 }
 
+/* The same of a value that is in a file, a piece at a time. */
+static bool
+write_far_bytes(struct buf *b, const struct array *a, uint64_t row)
+{
+	uint64_t at = a->far->offset + array_offset(a, row);
+	uint64_t left = array_length(a, row);
+	char piece[FAR_PIECE];
+	size_t n;
+
+	if (!put_char(b, '"') || left > b->cap_bytes ||
+	    !buf_reserve(b, BASE64_LENGTH((size_t)left) + 1))
+		return false;
+	for (; left > 0; at += n, left -= n) {
+		n = (size_t)MIN(left, (uint64_t)FAR_PIECE);
+		if (err_is(object_read_at(a->far->fd, piece, n, at)))
+			return false;
+		base64_encode(slice_make(piece, n), b->ptr + b->len);
+		b->len += BASE64_LENGTH(n);
+	}
+	return put_char(b, '"');
+}
+
 static bool
 write_text(struct buf *b, struct slice s, const struct rule *rule)
 {
@@ -284,7 +308,9 @@ write_value(struct buf *b, const struct value *v, uint64_t i)
 		return write_text(b, array_slice(v->array, i), v->rule);
 	case ARROW_BINARY:
 	case ARROW_LARGE_BINARY:
-		return write_bytes(b, array_slice(v->array, i));
+		return v->array->far != NULL ?
+		    write_far_bytes(b, v->array, i) :
+		    write_bytes(b, array_slice(v->array, i));
 	case ARROW_LIST:
 		return write_list(b, v, i);
 	case ARROW_FIXED_LIST:

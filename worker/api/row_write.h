@@ -23,7 +23,8 @@
 #include "worker/store/kind.h"
 
 /* columns: shape order, true where the column is wanted; NULL: all but blobs.
- * The batch has the shape's schema. False: the buffer is full. */
+ * The batch has the shape's schema. False: the buffer is full, or a
+ * value that is far could not be read. */
 bool row_write(struct buf *, const struct store_shape *, const struct batch *,
     uint64_t row, const bool *columns) MUST_CHECK;
 

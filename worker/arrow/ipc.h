@@ -146,7 +146,7 @@ struct ipc_far {
 	int fd;
 	uint64_t body_at;		/* in that file */
 	uint64_t bytes_min;		/* of values that stay */
-	int32_t near;			/* column that never does; -1: none */
+	const bool *columns;		/* those that may */
 };
 
 struct err ipc_batch_read_far(const struct ipc_message *,

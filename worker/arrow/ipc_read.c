@@ -574,7 +574,7 @@ read_batch(const struct ipc_message *m, const struct arrow_schema *s,
 	if (columns == NULL)
 		return FAIL(NO_MEMORY, "arrow batch");
 	for (i = 0; i < s->field_count; i++) {
-		r.stays = far != NULL && far->near != (int32_t)i;
+		r.stays = far != NULL && far->columns[i];
 		e = read_array(&r, &s->fields[i], true, &columns[i]);
 		if (err_is(e))
 			return e;

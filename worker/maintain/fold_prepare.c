@@ -9,7 +9,7 @@
 #include "worker/arrow/column.h"
 #include "worker/lance/key_index.h"
 #include "worker/lance/page_write.h"
-#include "worker/maintain/fold_parts.h"
+#include "worker/maintain/fold_large.h"
 #include "worker/object/map.h"
 #include "worker/store/merge_sources.h"
 
@@ -22,20 +22,48 @@ struct preparing {
 	struct fold *fold;
 	struct merge *merge;
 	struct builder rows;
+	struct merge_row held;		/* a large row, which goes alone */
+	bool holding;
+	struct fold_large large;
 	bool ended;
 };
 
+/* A large row's long values are left out here: they go from file to file. */
 static bool
-copy_row(struct builder *to, const struct batch *from, uint64_t at)
+copy_row(struct preparing *p, const struct batch *from, uint64_t at)
 {
 	uint32_t c;
 
 	for (c = 0; c < from->schema->field_count; c++) {
-		if (!column_copy(&to->columns[c], &from->columns[c], at))
+		struct column *to = &p->rows.columns[c];
+
+		if (fold_large_has(&p->large, c) ?
+		    !column_bytes(to, slice_make(NULL, 0)) :
+		    !column_copy(to, &from->columns[c], at))
 			return false;
 	}
-	builder_end_row(to);
+	builder_end_row(&p->rows);
 	return true;
+}
+
+/* The next row, or the one that was held back; p->ended: there is none. */
+static struct err
+next_row(struct preparing *p, struct merge_row *row,
+    const struct batch **batch, uint64_t *at)
+{
+	bool found = p->holding;
+	struct err e = OK;
+
+	if (p->holding)
+		*row = p->held;
+	else
+		e = merge_next(p->merge, row, &found);
+	p->holding = false;
+	if (err_is(e) || !found) {
+		p->ended = !err_is(e);
+		return e;
+	}
+	return merge_read(p->merge, row, batch, at);
 }
 
 /* A marked read: only mapped files, arenas and the builder's buffers. */
@@ -44,27 +72,46 @@ gather_guarded(void *ctx)
 {
 	struct preparing *p = ctx;
 
-	while (p->rows.row_count < CHUNK_ROWS &&
+	while (p->rows.row_count < CHUNK_ROWS && p->large.count == 0 &&
 	    builder_bytes(&p->rows) < CHUNK_BYTES) {
 		const struct batch *batch;
 		struct merge_row row;
-		bool found;
 		uint64_t at;
 		struct err e;
 
-		e = merge_next(p->merge, &row, &found);
-		if (!err_is(e) && found)
-			e = merge_read(p->merge, &row, &batch, &at);
-		if (err_is(e))
+		e = next_row(p, &row, &batch, &at);
+		if (err_is(e) || p->ended)
 			return e;
-		if (!found) {
-			p->ended = true;
+		fold_large_find(row.source, batch, at, &p->large);
+		if (p->large.count > 0 && p->rows.row_count > 0) {
+			p->held = row;
+			p->holding = true;
+			p->large.count = 0;
 			return OK;
 		}
-		if (!copy_row(&p->rows, batch, at))
+		if (!copy_row(p, batch, at))
 			return FAIL(NO_MEMORY, "gather rows of a fold");
 	}
 	return OK;
+}
+
+/* What was gathered; of a large row, what was not as well. */
+static struct err
+write_gathered(struct preparing *p, struct page_writer *writer,
+    struct key_build *keys)
+{
+	struct batch batch = builder_batch(&p->rows);
+	struct err e;
+
+	e = fold_large_open(p->fold, &p->large, p->rows.arrays);
+	if (!err_is(e) && batch.row_count > 0)
+		e = page_write_batch(writer, &batch);
+	if (!err_is(e) && batch.row_count > 0)
+		e = key_build_add(keys,
+		    &batch.columns[p->fold->aged->shape->key]);
+	fold_large_close(&p->large);
+	builder_clear(&p->rows, 2 * CHUNK_BYTES);
+	return e;
 }
 
 static struct err
@@ -75,19 +122,9 @@ write_rows(struct preparing *p, struct page_writer *writer,
 	struct err e = OK;
 
 	while (!err_is(e) && !p->ended) {
-		struct batch batch;
-
 		e = object_map_guarded(gather_guarded, p);
-		if (err_is(e))
-			break;
-		batch = builder_batch(&p->rows);
-		if (batch.row_count > 0) {
-			e = page_write_batch(writer, &batch);
-			if (!err_is(e))
-				e = key_build_add(keys, &batch.columns[
-				    f->aged->shape->key]);
-		}
-		builder_clear(&p->rows, 2 * CHUNK_BYTES);
+		if (!err_is(e))
+			e = write_gathered(p, writer, keys);
 		if (!err_is(e))
 			e = FAULT(fold_prepare);
 		if (!err_is(e))

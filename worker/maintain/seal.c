@@ -121,11 +121,14 @@ write_batch(struct sealing *s, const struct wal_span *span,
     const struct wal_walk *walk, const struct wal_batch *from,
     struct arena *arena)
 {
+	const bool *far = wal_far_all(s->aged->shape, arena);
 	struct batch batch;
 	struct err e;
 
-	e = wal_walk_read(walk, from, &s->aged->shape->schema,
-	    s->aged->shape->key, arena, &batch);
+	if (far == NULL)
+		return FAIL(NO_MEMORY, "seal a shard");
+	e = wal_walk_read(walk, from, &s->aged->shape->schema, far, arena,
+	    &batch);
 	/* As the tail reads it: one batch must not keep all others. */
 	if (e.kind == ERR_CORRUPT) {
 		report_corrupt(s, span, from);

@@ -235,7 +235,7 @@ read_row(const struct store_shape *shape, const struct merge_row *r,
 	e = tail_read(r->batch, shape, arena, &tail);
 	if (err_is(e))
 		return e;
-	return near_row(&tail, r->row, shape, NEAR_ALL, arena, batch);
+	return near_row(&tail, r->row, arena, batch);
 }
 
 static bool

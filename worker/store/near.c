@@ -28,8 +28,8 @@ fetch(struct array *a, struct arena *arena)
 }
 
 struct err
-near_row(const struct batch *b, uint64_t at, const struct store_shape *shape,
-    enum near want, struct arena *arena, struct batch *out)
+near_row(const struct batch *b, uint64_t at, struct arena *arena,
+    struct batch *out)
 {
 	struct err e = batch_row(b, at, arena, out);
 	uint32_t i;
@@ -38,8 +38,7 @@ near_row(const struct batch *b, uint64_t at, const struct store_shape *shape,
 		/* Ours, made just now: the batch was given to nobody yet. */
 		struct array *a = (struct array *)&out->columns[i];
 
-		if (a->far != NULL && (want == NEAR_ALL ||
-		    shape->rules[i].form != FORM_BLOB))
+		if (a->far != NULL)
 			e = fetch(a, arena);
 	}
 	return e;

@@ -3,7 +3,6 @@
 #include "common/hash.h"
 #include "shm/metric.h"
 #include "worker/lance/bloom.h"
-#include "worker/store/near.h"
 #include "worker/store/read.h"
 #include "worker/store/tail_cache.h"
 
@@ -150,22 +149,6 @@ read_tail_batch(struct store *s, const struct tail_batch *from,
 	return e;
 }
 
-static struct err
-read_tail_row(struct store *s, const struct merge_row *row,
-    enum read_for purpose, struct arena *arena, struct batch *batch,
-    uint64_t *at)
-{
-	struct batch all;
-	struct err e = read_tail_batch(s, row->batch, purpose, arena, batch);
-
-	*at = row->row;
-	if (err_is(e) || purpose == READ_TO_KEEP || !batch_is_far(batch))
-		return e;
-	all = *batch;
-	*at = 0;
-	return near_row(&all, row->row, s->shape, NEAR_SHOWN, arena, batch);
-}
-
 struct err
 read_get(struct store *s, struct slice key, enum read_for purpose,
     struct arena *arena, struct batch *batch, uint64_t *at, bool *found)
@@ -178,8 +161,10 @@ read_get(struct store *s, struct slice key, enum read_for purpose,
 	*found = g.found;
 	if (err_is(e) || !g.found)
 		return e;
-	if (g.best.batch != NULL)
-		return read_tail_row(s, &g.best, purpose, arena, batch, at);
+	if (g.best.batch != NULL) {
+		*at = g.best.row;
+		return read_tail_batch(s, g.best.batch, purpose, arena, batch);
+	}
 	*at = 0;
 	return source_read(g.best.source, (struct span){ g.best.row, 1 },
 	    arena, batch);

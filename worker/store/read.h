@@ -28,9 +28,11 @@ void read_view(struct store *, struct store_wait *);
 
 enum read_for {
 	READ_FOR_NOW,		/* good until the next read of this process */
-	READ_TO_KEEP		/* good until the arena is reset; long values may
-				 * be far, in a file that is open in this turn */
+	READ_TO_KEEP		/* good until the arena is reset */
 };
+
+/* Long blobs may be far (batch.h, rule 6): in a file that is open in this turn
+ * and, for a list, until its next row. */
 
 /* After read_view, in the same turn: the row that counts. */
 struct err read_get(struct store *, struct slice key, enum read_for,

@@ -281,12 +281,15 @@ add_batch(struct tail *t, struct tail_entry *e, const struct wal_walk *walk,
 {
 	const struct array *keys;
 	struct tail_batch *b;
+	const bool *far;
 	struct batch batch;
 	struct err err;
 	uint64_t i;
 
-	err = wal_walk_read(walk, from, &t->shape->schema, t->shape->key, arena,
-	    &batch);
+	far = wal_far_all(t->shape, arena);
+	if (far == NULL)
+		return FAIL(NO_MEMORY, "follow a shard");
+	err = wal_walk_read(walk, from, &t->shape->schema, far, arena, &batch);
 	if (err_is(err))
 		return err;
 	b = malloc(sizeof(*b));
@@ -536,19 +539,22 @@ struct err
 tail_read(const struct tail_batch *b, const struct store_shape *shape,
     struct arena *arena, struct batch *batch)
 {
+	const bool *far = wal_far_blobs(shape, arena);
 	int32_t fd = b->entry->fd;
 	uint64_t size;
 	struct err err;
 
+	if (far == NULL)
+		return FAIL(NO_MEMORY, "read a tail");
 	if (fd >= 0)
 		return wal_batch_read(fd, b->offset, b->bytes, &shape->schema,
-		    shape->key, arena, batch);
+		    far, arena, batch);
 	err = open_at(b->entry->dir, &b->entry->shard, b->position, &fd, &size);
 	if (err_is(err))
 		return err;
 	MUST(b->bytes <= WAL_FAR_MIN);	/* nothing of it stays there */
-	err = wal_batch_read(fd, b->offset, b->bytes, &shape->schema,
-	    shape->key, arena, batch);
+	err = wal_batch_read(fd, b->offset, b->bytes, &shape->schema, far,
+	    arena, batch);
 	close(fd);
 	return err;
 }

@@ -101,7 +101,7 @@ struct err tail_sort(const struct tail *, uint64_t replay_after,
     struct tail_sorted *) MUST_CHECK;
 void tail_sorted_free(struct tail_sorted *);
 
-/* Reads a batch; the arena holds its bytes, but for long values of a large one,
+/* Reads a batch; the arena holds its bytes, but for long blobs of a large one,
  * which are far (batch.h, rule 6) and good while the entry is held. */
 struct err tail_read(const struct tail_batch *, const struct store_shape *,
     struct arena *, struct batch *) MUST_CHECK;

@@ -197,18 +197,18 @@ wal_walk_next(struct wal_walk *w, enum wal_found *what, struct wal_batch *b)
 
 static struct err
 read_far(int fd, const struct ipc_message *m, uint64_t body_at,
-    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    const struct arrow_schema *schema, const bool *columns, struct arena *arena,
     struct batch *batch)
 {
 	const struct ipc_far far = { .fetch = object_read_at, .fd = fd,
-	    .body_at = body_at, .bytes_min = WAL_FAR_MIN, .near = near };
+	    .body_at = body_at, .bytes_min = WAL_FAR_MIN, .columns = columns };
 
 	return ipc_batch_read_far(m, schema, &far, arena, batch);
 }
 
 struct err
 wal_walk_read(const struct wal_walk *w, const struct wal_batch *b,
-    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    const struct arrow_schema *schema, const bool *columns, struct arena *arena,
     struct batch *batch)
 {
 	const struct ipc_message *m = &b->message;
@@ -216,12 +216,12 @@ wal_walk_read(const struct wal_walk *w, const struct wal_batch *b,
 	if (m->body.ptr != NULL)
 		return ipc_batch_read(m, schema, arena, batch);
 	return read_far(w->fd, m, b->offset + m->bytes - m->body.len, schema,
-	    near, arena, batch);
+	    columns, arena, batch);
 }
 
 struct err
 wal_batch_read(int fd, uint64_t offset, uint64_t bytes,
-    const struct arrow_schema *schema, int32_t near, struct arena *arena,
+    const struct arrow_schema *schema, const bool *columns, struct arena *arena,
     struct batch *batch)
 {
 	bool whole = bytes <= WAL_FAR_MIN;
@@ -250,6 +250,29 @@ wal_batch_read(int fd, uint64_t offset, uint64_t bytes,
 		return e;
 	if (whole)
 		return ipc_batch_read(&m, schema, arena, batch);
-	return read_far(fd, &m, offset + bytes - m.body.len, schema, near,
+	return read_far(fd, &m, offset + bytes - m.body.len, schema, columns,
 	    arena, batch);
+}
+
+const bool *
+wal_far_all(const struct store_shape *shape, struct arena *arena)
+{
+	bool *far = arena_alloc(arena, shape->schema.field_count);
+
+	if (far == NULL)
+		return NULL;
+	memset(far, true, shape->schema.field_count);
+	far[shape->key] = false;
+	return far;
+}
+
+const bool *
+wal_far_blobs(const struct store_shape *shape, struct arena *arena)
+{
+	bool *far = arena_calloc(arena, shape->schema.field_count, 1);
+	uint32_t i;
+
+	for (i = 0; far != NULL && i < shape->schema.field_count; i++)
+		far[i] = shape->rules[i].form == FORM_BLOB;
+	return far;
 }

@@ -21,6 +21,7 @@
  */
 
 #include "common/err.h"
+#include "worker/store/kind.h"
 #include "worker/store/wal_format.h"
 
 #define WAL_WINDOW	(16u << 20)	/* more than an entry without large rows */
@@ -50,15 +51,20 @@ struct err wal_walk_next(struct wal_walk *, enum wal_found *,
     struct wal_batch *) MUST_CHECK;
 void wal_walk_free(struct wal_walk *);
 
-/* The batch that the walk has just found. near: a column whose values are
- * wanted in memory whatever their length, the key. */
+/* The batch that the walk has just found. far: columns whose long values stay
+ * in the file. */
 struct err wal_walk_read(const struct wal_walk *, const struct wal_batch *,
-    const struct arrow_schema *, int32_t near, struct arena *, struct batch *)
-    MUST_CHECK;
+    const struct arrow_schema *, const bool *far, struct arena *,
+    struct batch *) MUST_CHECK;
 /* A batch that was found before, at its offset in its entry; the arena holds
  * its bytes, but for those that are far. */
 struct err wal_batch_read(int fd, uint64_t offset, uint64_t bytes,
-    const struct arrow_schema *, int32_t near, struct arena *, struct batch *)
-    MUST_CHECK;
+    const struct arrow_schema *, const bool *far, struct arena *,
+    struct batch *) MUST_CHECK;
+
+/* Columns of a shape: for who follows or copies, all but the key; for who
+ * reads rows, the blobs. NULL: no memory. */
+const bool *wal_far_all(const struct store_shape *, struct arena *);
+const bool *wal_far_blobs(const struct store_shape *, struct arena *);
 
 #endif
