@@ -84,11 +84,13 @@ class Values(unittest.TestCase):
                     ('{"rows":[{"id":"a"}]}', "rows[0].need"),
                     ('{"rows":[{"id":"a","need":1,"need":1}]}', "twice"),
                     ('{"rows":[{"id":"a","need":1}', ""),
-                    ("[" * 100000, ""), ('{"a":' * 100000, ""),
+                    ('{"a":' * 100000, ""),
                     ('{"rows":[{"id":"a","need":1,"ls":%s' % ("[" * 100000),
                      ""), ('{"rows":[{"id":"\\', "")):
                 reply = c.post(path, body.encode(), headers=JSON).must(400)
                 self.assertIn(words, reply.error()[1])
+            # Its first byte says that it is no object.
+            c.post(path, b"[" * 100000, headers=JSON).must(422)
             self.assertEqual(g.list(), [row("kept", need=1)])
             g.flush()
             self.assertEqual(g.list(), [row("kept", need=1)])
