@@ -1,7 +1,7 @@
 // lancedb.mjs DIR NAME: opens DIR/NAME.lance with the real engine and runs the
 // operations that it reads from standard input, a JSON array of arrays:
 //
-//	["count"] ["count", WHERE] ["schema"] ["indices"] ["version"]
+//	["count"] ["count", WHERE] ["refuses", WHERE] ["schema"] ["indices"] ["version"]
 //	["rows", {where, columns, limit}] ["plan", WHERE]
 //	["index", NAME]: its rows, those that it lacks, its segments
 //	["create_index", COLUMN, "btree" | "bitmap"] ["drop_index", NAME]
@@ -98,6 +98,9 @@ async function run(table, [verb, ...args]) {
 	switch (verb) {
 	case "count":
 		return table.countRows(args[0]);
+	case "refuses":
+		return table.query().where(args[0]).toArrow()
+			.then(() => false, () => true);
 	case "version":
 		return table.version();
 	case "schema":

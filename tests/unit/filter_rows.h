@@ -6,6 +6,9 @@
  * filters. Row f is null in all that may be null.
  */
 
+#include <math.h>
+#include <stdio.h>
+
 #include "worker/arrow/column.h"
 #include "worker/store/filter.h"
 
