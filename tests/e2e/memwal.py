@@ -123,3 +123,33 @@ def pending(store_dir):
 def generations_made(store_dir):
     return sum(max(s.current_generation - 1, 0)
                for s in shards(store_dir).values())
+
+
+def newest_manifest(store_dir):
+    """The bytes of the newest version of the base table."""
+    folder = os.path.join(store_dir, "_versions")
+    name = min(n for n in os.listdir(folder) if n.endswith(".manifest")
+               and len(n) == 20 + len(".manifest"))
+    with open(os.path.join(folder, name), "rb") as f:
+        return f.read()
+
+
+def index_files(store_dir):
+    """{path below the table: size} that the newest version names as files of
+    its indices."""
+    data = newest_manifest(store_dir)
+
+    def section(at):
+        size = int.from_bytes(data[at:at + 4], "little")
+        return list(fields(data[at + 4:at + 4 + size]))
+
+    manifest = dict(section(int.from_bytes(data[-16:-8], "little")))
+    found = {}
+    for _, entry in section(manifest[6]) if 6 in manifest else []:
+        entry = list(fields(entry))
+        name = str(uuid.UUID(bytes=dict(fields(dict(entry)[1]))[1]))
+        for number, value in entry:
+            if number == 10:
+                one = dict(fields(value))
+                found["_indices/%s/%s" % (name, one[1].decode())] = one[2]
+    return found

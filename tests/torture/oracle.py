@@ -118,6 +118,10 @@ class Book:
             for name in shard.generations.values():
                 if not os.path.isdir(os.path.join(shard.path, name)):
                     raise AssertionError("named and absent: %s" % name)
+        for name, size in memwal.index_files(folder).items():
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path) or os.path.getsize(path) != size:
+                raise AssertionError("named and not so: %s" % path)
 
     def check_base(self, server):
         """Folds all there is; then the base table alone has every row."""
