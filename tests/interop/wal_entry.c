@@ -46,10 +46,12 @@ load(const char *path)
 }
 
 static void
-write_entry(struct buf *out, const struct batch *b, struct arena *arena)
+write_entry(struct buf *out, const struct batch *b, uint64_t whole_bytes,
+    struct arena *arena)
 {
 	struct wal_head head = { .epoch = 3, .entry = uuid_random(),
-	    .closes = { 7, 4096 }, .schema = *b->schema };
+	    .closes = { 7, 4096 }, .whole_bytes = whole_bytes,
+	    .schema = *b->schema };
 	struct wal_layout layout;
 	uint64_t i;
 	size_t n;
@@ -71,16 +73,20 @@ write_all(char **paths, struct arena *arena)
 	struct builder b;
 	struct batch batch;
 	struct buf out;
+	uint64_t whole;
 
 	buf_init(&out, BYTES_MAX);
 	make(&b, BATCHES * ROWS);
 	batch = builder_batch(&b);
-	write_entry(&out, &batch, arena);
+	write_entry(&out, &batch, 0, arena);
 	MUST(buf_append_zero(&out, ENTRY_BYTES - out.len));
 	save(paths[0], &out);
 	out.len = 0;
-	write_entry(&out, &batch, arena);
-	MUST(wal_end_write(&out));
+	write_entry(&out, &batch, 1, arena);	/* as long as with its size */
+	whole = out.len + IPC_END_BYTES;
+	out.len = 0;
+	write_entry(&out, &batch, whole, arena);
+	MUST(wal_end_write(&out) && out.len == whole);
 	save(paths[1], &out);
 	out.len = 0;
 	MUST(!err_is(ipc_file_write(&out, &batch)));

@@ -8,8 +8,8 @@
  *	    data/ _versions/ _deletions/	rows in commit order; older
  *	    _pk_index/ bloom_filter.bin		rows of a key are masked
  *
- * An entry may be sealed when its successor records its end, or when this
- * host's owner has closed it; in that case the manifest's compare-and-set must
+ * An entry may be sealed when its end is recorded, by its successor or, where
+ * it was put whole, by itself; or when this host's owner has closed it; then the manifest's compare-and-set must
  * find the epoch that it was closed under. In every case it must find the
  * replay_after that the seal started from. Else the generation is left to
  * collection and the error reported (design 6.5).

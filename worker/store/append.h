@@ -8,9 +8,11 @@
  * their rows into the writer's pending builder, or bring a builder of their
  * own; while no commit is in flight, all that is pending becomes the next one:
  * group commit by construction, no timer. A commit is one write and one sync,
- * or a rotation when it does not fit its entry. Then the position behind the
- * entry must still be absent, in the object store; only then the new end is
- * published and every request in the commit is answered (design 4).
+ * or a rotation when it does not fit its entry; where the store cannot append
+ * it is an entry of its own, put if absent (wal.h), and its own fence. Else the
+ * position behind the entry must still be absent, in the object store. Only
+ * then the new end is published and every request in the commit is answered
+ * (design 4).
  *
  * The first append to a store claims the shard (claim.h), on the pool. A
  * writer that was fenced answers FENCED to all that waited and claims again

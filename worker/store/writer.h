@@ -25,7 +25,7 @@ enum writer_state {
 	WRITER_CLAIMING,	/* a job on the pool */
 	WRITER_READY,		/* nothing in flight */
 	WRITER_WRITING,		/* a write and sync, in the ring or inline */
-	WRITER_ROTATING		/* a job on the pool */
+	WRITER_ROTATING		/* a job on the pool: a commit with an entry */
 };
 
 struct writer {
@@ -35,7 +35,8 @@ struct writer {
 	enum writer_state at;
 	uint64_t epoch;
 	struct wal_writer entry;
-	bool closed;			/* never touch that entry again */
+	bool closed;			/* never touch that entry again; one put
+					 * whole takes no commit anyway */
 	uint64_t next_bytes;		/* of the next entry, being made */
 	struct object_entry next;
 	bool has_next, making_next;
