@@ -3,6 +3,7 @@ every column type at its edges, with nulls (contract 3.3.3)."""
 
 import unittest
 
+from client import b64
 from generic import (BLOBS, EDGES, Generic, ID, column, row,
                      same_everywhere)
 from harness import Server
@@ -52,11 +53,15 @@ class Tiers(unittest.TestCase):
     def test_large_values(self):
         schema = {"columns": [ID, ["text", column("string")],
                               ["blob", column("binary", blob=True)],
+                              ["bin", column("binary")],
+                              ["blob2", column("binary", blob=True)],
                               ["many", column("list", item=column("int64"))]]}
         types = {name: spec for name, spec in schema["columns"]}
         sent = [row("a", text="\u00e9" * 2500000),
-                row("b", blob="AAECAw=="),
-                row("c", many=list(range(20000)), text="")]
+                row("b", blob=b64(bytes(range(256)) * 8000), bin=b64(b"x" * 70),
+                    blob2=b64(b"\x00\xff" * 1000000)),
+                row("c", many=list(range(20000)), text="", blob=""),
+                row("d", bin=b64(b"\x01" * 1500000), blob2="AA==")]
         with Server(workers=1, args=QUIET) as s, s.client() as c:
             s.wait_walked()
             g = Generic(c, "st")

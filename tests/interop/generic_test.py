@@ -11,7 +11,7 @@ import unittest
 
 import engine
 import memwal
-from generic import (EDGES, EVERY_TYPE, Generic, ID, TYPES, canonical,
+from generic import (EDGES, EVERY_TYPE, Generic, TYPES, canonical,
                      column, exact, row, same_everywhere, store_dir)
 from harness import Server
 
@@ -82,7 +82,9 @@ class Both(unittest.TestCase):
 
     def test_names_of_columns(self):
         names = ["a b", "\"q\"", "\u00e9", "x" * 256, "I", "select", "a,b"]
-        schema = {"columns": [ID] + [[n, column("int32")] for n in names]}
+        schema = {"columns": [["id", column("string", large=True,
+                                            nullable=False)]]
+                  + [[n, column("int32")] for n in names]}
         sent = row("a", **{n: k for k, n in enumerate(names)})
         with Server(workers=1, args=QUIET) as s, s.client() as c:
             s.wait_walked()
@@ -91,9 +93,10 @@ class Both(unittest.TestCase):
             g.append([sent]).must(201)
             g.merge_all()
             self.assertEqual(g.list(), [sent])
-            got, = engine.run(store_dir(s, "st"), ["rows"])[0]
-            self.assertIsNotNone(got.pop("_seq"))
-            self.assertEqual(got, sent)
+            for query in ({}, {"where": "id = 'a'"}):
+                got, = engine.run(store_dir(s, "st"), ["rows", query])[0]
+                self.assertIsNotNone(got.pop("_seq"))
+                self.assertEqual(got, sent)
 
     def test_what_it_writes(self):
         """Rows with nulls in lists, as no append could make them."""

@@ -370,6 +370,40 @@ long_vectors(void **state)
 	buf_free(&body);
 }
 
+/* Rows of a few bytes with places for long vectors: bounded in all, not only
+ * buffer by buffer. */
+static void
+what_rows_cost_in_all_is_bounded(void **state)
+{
+	static const char many[] = "{\"id\":\"a\"},{\"id\":\"b\"},";
+	struct store_shape shape;
+	struct builder b;
+	struct row_read *r;
+	struct buf schema;
+	struct err e;
+	int k;
+
+	(void)state;
+	buf_init(&schema, ROOM);
+	assert_true(buf_printf(&schema, "{\"columns\":[" ID));
+	for (k = 0; k < 100; k++)
+		assert_true(buf_printf(&schema, ",[\"v%d\",{\"type\":"
+		    "\"vector\",\"dim\":1000}]", k));
+	assert_true(buf_append(&schema, "]}", 3));
+	see_ok(make(schema.ptr, &shape));
+	buf_free(&schema);
+
+	see_ok(builder_init(&b, &shape.schema, ROOM));
+	see_ok(row_read_open(&arena, &shape, "rows", 0, &b, &r));
+	e = row_read_feed(r, SLICE("{\"rows\":["));
+	for (k = 0; k < 1000 && !err_is(e); k++)
+		e = row_read_feed(r, SLICE(many));
+	assert_int_equal(e.kind, ERR_TOO_LARGE);
+	assert_true(builder_bytes(&b) <= 3 * ROOM);
+	builder_cut(&b, 0);
+	builder_free(&b);
+}
+
 static int
 setup(void **state)
 {
@@ -395,6 +429,7 @@ main(void)
 		cmocka_unit_test(a_table_that_bears_another),
 		cmocka_unit_test(rows_cut_at_every_byte),
 		cmocka_unit_test(long_vectors),
+		cmocka_unit_test(what_rows_cost_in_all_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -72,6 +72,20 @@ missing(struct row_read *r, struct slice name)
 	return row_frame_fail_at(r, name, "required, but missing or null");
 }
 
+/*
+ * What rows cost in all. Each buffer has its cap, but a row of few bytes may
+ * have a thousand columns and long vectors that it leaves out, and each of them
+ * takes its place.
+ */
+static bool
+is_bounded(struct row_read *r)
+{
+	if (++r->unlooked < r->look_every)
+		return true;
+	r->unlooked = 0;
+	return builder_bytes(r->builder) / 2 <= r->builder->cap_bytes;
+}
+
 static ptrdiff_t
 end_row(struct row_read *r)
 {
@@ -91,7 +105,7 @@ end_row(struct row_read *r)
 	if ((r->shape->flags & SHAPE_EVENTS) != 0 && row_event_end(r) < 0)
 		return JSON_BAD;
 	builder_end_row(b);
-	return 1;
+	return is_bounded(r) ? 1 : row_frame_fail_full(r);
 }
 
 static ptrdiff_t

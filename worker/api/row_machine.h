@@ -67,6 +67,7 @@ struct row_read {
 	struct slice list_name;
 	int64_t now_us;
 	uint64_t first_row;
+	uint32_t look_every, unlooked;	/* rows between looks at the sum */
 	struct err err;			/* sticky */
 
 	uint8_t state;

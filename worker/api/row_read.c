@@ -3,6 +3,8 @@
 #include "worker/api/row_machine.h"
 #include "worker/api/row_value.h"
 
+#define LOOK_BYTES	(1u << 20)
+
 static const struct rule item_rule = { .presence = RULE_REQUIRED };
 static const struct rule null_item_rule = { .presence = RULE_OPTIONAL };
 
@@ -471,6 +473,22 @@ run_kept(struct row_read *r, struct slice piece)
 	return more;
 }
 
+/* Rows that cost about a MiB though nothing is in them. */
+static uint32_t
+rows_a_look(const struct arrow_schema *schema)
+{
+	uint64_t bytes = 1;
+	uint32_t i;
+
+	for (i = 0; i < schema->field_count; i++) {
+		const struct arrow_field *f = &schema->fields[i];
+
+		bytes += f->type == ARROW_FIXED_LIST ?
+		    (uint64_t)f->dim * sizeof(float) : sizeof(uint64_t);
+	}
+	return (uint32_t)(LOOK_BYTES / bytes) + 1;
+}
+
 struct err
 row_read_open(struct arena *a, const struct store_shape *shape,
     const char *list_name, int64_t now_us, struct builder *b,
@@ -490,6 +508,7 @@ row_read_open(struct arena *a, const struct store_shape *shape,
 	r->list_name = slice_of(list_name);
 	r->now_us = now_us;
 	r->first_row = b->row_count;
+	r->look_every = rows_a_look(&shape->schema);
 	r->next_of = arena_alloc(a, (count + 1) * sizeof(*r->next_of));
 	if (r->next_of == NULL)
 		return FAIL(NO_MEMORY, "read rows");

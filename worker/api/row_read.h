@@ -6,7 +6,8 @@
  *
  * One pass, no tree, and bounded: the body may come in pieces of any size, and
  * what is kept between two of them is one number, name or time at most. What
- * the columns cost is bounded by the builder.
+ * the columns cost is bounded by the builder: each buffer by its cap, all of
+ * them by twice that, since a short row may leave a thousand columns out.
  *
  * What is refused (contract 1.1, 2.4.1, 10; field faults H): anything that is
  * not strict JSON in strict UTF-8; NaN and Infinity; a number that is no
