@@ -28,6 +28,8 @@ struct rows {
 	const struct store_shape *shape;
 	const char *name;		/* of the list in the body */
 	const bool *columns;		/* to write; NULL: all but blobs */
+	const char *lossy;		/* what is written and has this text
+					 * cannot be read back */
 	struct arena arena;
 };
 
@@ -51,6 +53,13 @@ rows_read(struct rows *f, struct builder *b, struct slice body, size_t step)
 		free(piece);
 	}
 	return err_is(e) ? e : row_read_finish(r, &result);
+}
+
+static inline bool
+is_lossy(const struct rows *f, const struct buf *b)
+{
+	return f->lossy != NULL &&
+	    memmem(b->ptr, b->len, f->lossy, strlen(f->lossy)) != NULL;
 }
 
 static inline void
@@ -121,6 +130,8 @@ rows_check(struct rows *f, struct slice body, size_t step)
 		rows_write(f, &whole, &a);
 		rows_write(f, &pieces, &b);
 		MUST(slice_eq(buf_slice(&a), buf_slice(&b)));
+	}
+	if (!err_is(e) && !is_lossy(f, &a)) {
 		e = rows_read(f, &again, buf_slice(&a), SIZE_MAX);
 		MUST(!err_is(e));
 		b.len = 0;
