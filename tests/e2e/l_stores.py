@@ -217,20 +217,26 @@ class ManyStores(unittest.TestCase):
             "%.2fs" % (status_of(p)["cpu"] - t) for p, t in before.items()))
         self.report(s, "after an idle minute")
 
+    def metric(self, s, name):
+        with s.client() as c:
+            return c.metrics()[name]
+
     def run_all(self, s):
         self.report(s, "started")
         self.each(s, "created", create)
         with s.client() as c:
             self.assertEqual(store_count(c), self.STORES)
-            self.each(s, "appended to", lambda c, name: patiently(
-                name, lambda: c.append(name, [row("r")])).must(201))
-            self.each(s, "read", self.read)
-            if not LONG:
-                return
-            wait_for("all to be sealed",
-                     lambda: c.metrics()["memwald_tails"] == 0, 1800)
-            self.each(s, "sealed, and read again", self.read)
-            self.idle(s)
+        self.each(s, "appended to", lambda c, name: patiently(
+            name, lambda: c.append(name, [row("r")])).must(201))
+        self.each(s, "read", self.read)
+        if not LONG:
+            return
+        wait_for("all to be sealed",
+                 lambda: self.metric(s, "memwald_tails") == 0, 1800)
+        self.each(s, "sealed, and read again", self.read)
+        time.sleep(self.IDLE_SECS)		# until views are idle
+        self.idle(s)
+        with s.client() as c:
             for k, v in sorted(c.metrics().items()):
                 if k.startswith(("memwald_store", "memwald_source_cache",
                                  "memwald_slots", "rollout_store",
@@ -242,9 +248,8 @@ class ManyStores(unittest.TestCase):
         with Server(workers=2, wrap=["/bin/sh", "-c", FEW_FDS % limit,
                                      "sh"]) as s:
             self.run_all(s)
-            with s.client() as c:
-                self.assertGreater(c.metrics()[
-                    "memwald_store_handles_evicted_total"], 0)
+            self.assertGreater(self.metric(
+                s, "memwald_store_handles_evicted_total"), 0)
 
     if LONG:
         def test_as_they_come(self):

@@ -250,9 +250,12 @@ give_back(struct column *c)
 void
 builder_clear(struct builder *b, size_t keep_bytes)
 {
-	bool large = builder_sizes(b).room > keep_bytes;
+	bool large;
 	uint32_t i;
 
+	if (b->columns == NULL)
+		return;
+	large = builder_sizes(b).room > keep_bytes;
 	builder_cut(b, 0);
 	for (i = 0; large && i < b->schema->field_count; i++)
 		give_back(&b->columns[i]);

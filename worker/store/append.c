@@ -32,6 +32,8 @@ append_builder(struct store *s, struct builder **builder)
 		return FAIL(BAD_INPUT, "store is pinned to an old version");
 	if (s->writer == NULL)
 		e = writer_new(s);
+	if (!err_is(e))
+		e = writer_builders(s->writer);
 	if (err_is(e))
 		return e;
 	if (builder_bytes(s->writer->pending) > APPEND_COMMIT_MAX)

@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@
 /* Stores that one turn lets go: unmapping takes its time. */
 #define BATCH_MAX	64u
 #define RELIEVE_MAX	256u
+#define TRIM_MIN	256u	/* views and the like */
 /* Marks of use are a second coarse (store_table.h). */
 #define USE_COARSE_NS	NS_PER_SEC
 
@@ -91,6 +93,7 @@ in_use(const struct store *s)
 static void
 let_go(struct store *s, enum kept what)
 {
+	s->engine->cache.let_go++;
 	if (what != KEPT_ENTRY && s->snapshot != NULL) {
 		read_close(s);
 		shm_metric_add(METRIC_memwald_source_cache_evictions_total, 0,
@@ -159,6 +162,37 @@ idle(struct source_cache *c, enum kept what, uint64_t span_ns)
 			;
 }
 
+static int32_t
+trim_heap(struct op *op)
+{
+	(void)op;
+	malloc_trim(0);
+	return 0;
+}
+
+static void
+heap_trimmed(struct op *op, int32_t res)
+{
+	CONTAINER_OF(op, struct source_cache, trim_op)->trimming = false;
+	(void)res;
+}
+
+/* What many stores held lies in pieces all over the heap, which keeps it: once
+ * no more of them go it is handed to the kernel. */
+static void
+give_memory_back(struct source_cache *c)
+{
+	bool more = c->let_go != c->let_go_seen;
+
+	c->let_go_seen = c->let_go;
+	if (more || c->trimming || c->let_go - c->let_go_trimmed < TRIM_MIN)
+		return;
+	c->trim_op.done = heap_trimmed;
+	c->trimming = pool_submit(c->engine->pool, &c->trim_op, trim_heap);
+	if (c->trimming)
+		c->let_go_trimmed = c->let_go;
+}
+
 static void
 look(struct timer *t)
 {
@@ -171,6 +205,7 @@ look(struct timer *t)
 	/* Its batches hold entries of tails that may be sealed by now. */
 	if (list_empty(&c->orders[KEPT_VIEW]))
 		tail_cache_clear(c->engine->tails);
+	give_memory_back(c);
 	timer_set(loop_timers(loop), t, loop_now_ns(loop) + LOOK_NS);
 }
 

@@ -32,6 +32,7 @@
  */
 
 #include "common/list.h"
+#include "common/loop.h"
 #include "common/timer.h"
 #include "shm/mailbox.h"
 #include "worker/store/relieve.h"
@@ -56,6 +57,9 @@ struct source_cache {
 	struct list orders[KEPT_COUNT];	/* least used first */
 	uint64_t bytes_max, maps_max, descriptors_max;
 	struct relieve relieve;
+	uint64_t let_go, let_go_seen, let_go_trimmed;	/* counts, ever */
+	struct op trim_op;
+	bool trimming;
 	struct timer look;
 };
 

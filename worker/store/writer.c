@@ -71,14 +71,23 @@ writer_new(struct store *s)
 	arena_init(&w->parts, 16u << 20);
 	s->writer = w;
 	e = wal_layout_init(&w->layout, &s->shape->schema, &w->layout_arena);
-	if (!err_is(e))
-		e = builder_init(w->pending, &s->shape->schema,
-		    APPEND_COMMIT_MAX);
-	if (!err_is(e))
-		e = builder_init(w->flight, &s->shape->schema,
-		    APPEND_COMMIT_MAX);
+	w->pending->schema = w->flight->schema = &s->shape->schema;
 	if (err_is(e))
 		writer_free(s);
+	return e;
+}
+
+struct err
+writer_builders(struct writer *w)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_LEN(w->builders) && !err_is(e); i++) {
+		if (w->builders[i].columns == NULL)
+			e = builder_init(&w->builders[i],
+			    &w->store->shape->schema, APPEND_COMMIT_MAX);
+	}
 	return e;
 }
 
@@ -151,9 +160,12 @@ writer_answer(struct writer *w, struct list *appends, struct err e)
 static void
 give_back_buffers(struct writer *w)
 {
-	builder_clear(w->flight, 0);
-	if (w->pending->row_count == 0)
-		builder_clear(w->pending, 0);
+	if (w->pending->row_count == 0) {
+		builder_free(w->flight);
+		builder_free(w->pending);
+	} else {
+		builder_clear(w->flight, 0);
+	}
 	buf_free(&w->message);
 }
 

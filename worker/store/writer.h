@@ -42,7 +42,7 @@ struct writer {
 	bool has_next, making_next;
 	uint32_t descriptors;		/* as counted (opened.h) */
 
-	struct builder builders[2];
+	struct builder builders[2];	/* a quiet store has none */
 	struct builder *pending, *flight;
 	struct list waiting, in_flight;	/* struct append */
 	struct buf message;		/* of all but large requests */
@@ -73,6 +73,8 @@ struct writer {
 
 struct err writer_new(struct store *) MUST_CHECK;
 void writer_free(struct store *);
+/* Makes the builders that a quiet store gave back. */
+struct err writer_builders(struct writer *) MUST_CHECK;
 /* Something is in flight, or waits for it. */
 bool writer_busy(const struct writer *);
 

@@ -267,11 +267,12 @@ rotate(struct writer *w)
 static bool
 add_batch(struct writer *w, struct builder *b)
 {
-	struct batch batch = builder_batch(b);
+	struct batch batch;
 	size_t bytes;
 
-	if (batch.row_count == 0)
+	if (b->row_count == 0)
 		return true;
+	batch = builder_batch(b);
 	set_sequences(w, b);
 	bytes = wal_batch_size(&w->layout, &batch, 0, batch.row_count);
 	if (!buf_reserve(&w->message, bytes))
