@@ -139,6 +139,7 @@ class Bodies(unittest.TestCase):
             self.assertEqual(len(reply.body), 6 * MIB)
             self.used(0)
             self.assertEqual(self.c.blob("st", "small").must(200).body, b"z")
+        self.used(0)			# given back behind the reply
         with self.slow_reader("large") as r:
             self.used(6 * MIB)
         self.used(0)			# it has left
