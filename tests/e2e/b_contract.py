@@ -8,7 +8,7 @@ import os
 import unittest
 
 from b_append import FULL, NULLS
-from client import b64
+from client import b64, form
 from harness import Server
 from rows import row, same_rows
 
@@ -200,6 +200,53 @@ class Contract(unittest.TestCase):
         check()						# generation
         self.c.merge_all(self.store)
         check()						# base
+
+
+    # 10
+
+    def test_unknown_keys_may_be_refused(self):
+        bad = [row("a"), row("b", novel=1)]
+        links = [row("a", relationships=[
+            {"target_id": "t", "relation": "r", "novel": 1}])]
+        for rows, named in ((bad, "'novel'"),
+                            (links, "'relationships.novel'")):
+            reply = self.c.append(self.store, rows, query="?unknown=reject")
+            self.assertEqual(reply.status, 400)
+            self.assertIn(named, reply.error()[1])
+            reply = self.c.append_form(self.store, form(rows, [(0, b"x")]),
+                                       "?unknown=reject")
+            self.assertEqual(reply.status, 400)
+        self.assertEqual(self.c.list(self.store), [])
+        self.c.append(self.store, bad[:1], query="?unknown=reject").must(201)
+        for query, status in (("unknown=x", 400), ("unknown", 400),
+                              ("unknown=metadata", 501)):
+            self.assertEqual(self.c.append(self.store, bad[:1],
+                                           query="?" + query).status, status)
+
+    def test_lengths_may_be_checked(self):
+        good = [row("a"), row("b", loss_mask=[1]),
+                row("c", output_tokens=[], loss_mask=[]),
+                row("d", output_tokens=[1, 2], output_logprobs=[0, None],
+                    loss_mask=[1, 0]),
+                row("e", output_tokens=None, output_logprobs=[1.5],
+                    loss_mask=[1], input_tokens=[1, 2, 3])]
+        self.c.append(self.store, good, query="?check=lengths").must(201)
+        for bad, names in (
+                ({"output_tokens": [1], "loss_mask": []},
+                 ("output_tokens", "loss_mask")),
+                ({"output_tokens": [1], "output_logprobs": [1, 2],
+                  "loss_mask": [1]}, ("output_tokens", "output_logprobs")),
+                ({"output_logprobs": [], "loss_mask": [1]},
+                 ("output_logprobs", "loss_mask"))):
+            rows = [row("x"), row("y", **bad)]
+            reply = self.c.append(self.store, rows, query="?check=lengths")
+            self.assertEqual(reply.status, 400)
+            for name in (*names, "records[1]"):
+                self.assertIn(name, reply.error()[1])
+        self.assertEqual(len(self.c.list(self.store)), len(good))
+        self.c.append(self.store, rows).must(201)	# nobody asked
+        self.assertEqual(self.c.append(self.store, rows,
+                                       query="?check=x").status, 400)
 
 
 class Restarts(unittest.TestCase):

@@ -140,8 +140,8 @@ query_strong(struct slice query, struct arena *arena, bool *strong)
 struct err
 query_served(struct slice query, struct arena *arena)
 {
-	static const char *const unserved[] = { "order", "after", "version", "unknown",
-	    "nonfinite", "surrogates", "check", "on_conflict" };
+	static const char *const unserved[] = { "order", "after", "version",
+	    "nonfinite", "surrogates", "on_conflict" };
 	struct slice value;
 	bool found = false;
 	struct err e = OK;

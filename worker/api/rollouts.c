@@ -14,6 +14,7 @@
 #include "worker/api/query.h"
 #include "worker/api/request.h"
 #include "worker/api/row_event.h"
+#include "worker/api/row_check.h"
 #include "worker/api/row_read.h"
 #include "worker/store/append.h"
 
@@ -45,6 +46,7 @@ struct append_request {
 	struct buf reply;
 	bool flush;
 	bool checkpoint;		/* of events */
+	struct row_check check;		/* asked for */
 	uint64_t began_ns;
 };
 
@@ -175,11 +177,11 @@ static struct err
 check_rows(struct append_request *a, struct builder *b,
     const struct row_read_result *rows)
 {
-	struct batch batch;
+	struct batch batch = builder_batch(b);
+	struct err e = row_check_rows(&a->check, &a->q.r->arena, &batch, rows);
 
-	if ((a->q.store->shape->flags & SHAPE_EVENTS) == 0)
-		return OK;
-	batch = builder_batch(b);
+	if (err_is(e) || (a->q.store->shape->flags & SHAPE_EVENTS) == 0)
+		return e;
 	return row_event_check(&a->q.r->arena, &batch,
 	    (struct span){ rows->first_row, rows->count }, a->checkpoint);
 }
@@ -359,8 +361,12 @@ append_begin(struct http_request *r)
 	struct err e = query_served(r->head.query, &r->arena);
 	struct append_request *a;
 	struct form *form = NULL;
+	struct row_check check;
 	bool checkpoint = false;
 
+	if (!err_is(e))
+		e = row_check_read(r->head.query, api_kind(r), &r->arena,
+		    &check);
 	if (!err_is(e) && api_kind(r)->id == STORE_DATAGEN)
 		e = query_bool(r->head.query, "checkpoint", &r->arena,
 		    &checkpoint);
@@ -376,6 +382,7 @@ append_begin(struct http_request *r)
 	list_init(&a->append.link);
 	a->form = form;
 	a->checkpoint = checkpoint;
+	a->check = check;
 	a->flush = query_flush(r->head.query);
 	a->began_ns = clock_mono_ns();
 	/* Held first: what must be looked up may take a job on the pool, and
