@@ -484,14 +484,13 @@ reading_end(struct reading *r)
 	shm_readers_free(&r->readers);
 }
 
-static inline void
-reading_rows(struct reading *r, struct seen *seen)
+static inline struct merge *
+reading_merge(const struct reading *r)
 {
 	struct snapshot *s = r->snapshot;
 	struct merge *m;
 	uint32_t i, k, runs = 0;
 
-	*seen = (struct seen){ 0 };
 	for (i = 0; i < s->shard_count; i++)
 		runs += r->sorted[i].run_count;
 	see_ok(merge_new(shape_of(), runs + snapshot_pending(s).sum +
@@ -502,6 +501,15 @@ reading_rows(struct reading *r, struct seen *seen)
 			merge_add_source(m, s->shards[i].sources[k]);
 	}
 	merge_add_base(m, s->base);
+	return m;
+}
+
+static inline void
+reading_rows(struct reading *r, struct seen *seen)
+{
+	struct merge *m = reading_merge(r);
+
+	*seen = (struct seen){ 0 };
 	see_rows(m, seen);
 	merge_free(m);
 }
