@@ -74,6 +74,7 @@ all_walks(struct slice entry)
 	    !err_is(wal_head_read(buf_slice(&out), &arena, &again))) {
 		MUST(again.epoch == h.epoch);
 		MUST(again.closes.end == h.closes.end);
+		MUST(again.whole_bytes == h.whole_bytes);
 		MUST(arrow_schema_same(&again.schema, &h.schema));
 	}
 	buf_free(&out);

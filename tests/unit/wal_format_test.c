@@ -176,6 +176,22 @@ test_head_round_trip(void **state)
 	assert_int_equal(back.epoch, 7);
 	assert_int_equal(back.schema.pair_count, 1);
 	assert_int_equal(back.closes.position, 0);
+	assert_int_equal(back.whole_bytes, 0);
+
+	/* Put whole: the head is as long whatever size it tells. */
+	size_t bytes = out.len;
+	out.len = 0;
+	e.head.whole_bytes = 1;
+	assert_false(err_is(wal_head_write(&out, &e.head)));
+	assert_true(out.len > bytes);
+	bytes = out.len;
+	out.len = 0;
+	e.head.whole_bytes = 1ull << 40;
+	assert_false(err_is(wal_head_write(&out, &e.head)));
+	assert_int_equal(out.len, bytes);
+	assert_false(err_is(wal_head_read(buf_slice(&out), &arena, &back)));
+	assert_int_equal(back.whole_bytes, 1ull << 40);
+	assert_int_equal(back.bytes, bytes);
 	buf_free(&out);
 }
 
@@ -215,6 +231,10 @@ test_bad_heads(void **state)
 		{ SLICE("memwald:closes"), SLICE("1:") },
 		{ SLICE("memwald:closes"), SLICE("1:-8") },
 		{ SLICE("memwald:closes"), SLICE("1:18446744073709551616") },
+		{ SLICE("memwald:whole"), SLICE("") },
+		{ SLICE("memwald:whole"), SLICE("8x") },
+		{ SLICE("memwald:whole"), SLICE("00000000000000000008") },
+		{ SLICE("memwald:whole"), SLICE("00000000000000100001") },
 	};
 	struct wal_head back;
 	struct buf out;
