@@ -185,8 +185,10 @@ take_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
 {
 	struct tail_entry *e = newest_entry(t);
 
-	if (e != NULL && span->whole && e->whole && e->fd < 0 &&
-	    span->size_bytes <= WAL_FAR_MIN && e->whole_count < WHOLE_MAX) {
+	bool stays = !span->whole || span->size_bytes > WAL_FAR_MIN;
+
+	if (e != NULL && !stays && !e->stays_open &&
+	    e->whole_count < WHOLE_MAX) {
 		*out = e;
 		return OK;
 	}
@@ -198,6 +200,7 @@ take_entry(struct tail *t, struct object_dir *dir, const struct wal_span *span,
 	list_init(&e->link);
 	e->fd = -1;
 	e->whole = span->whole;
+	e->stays_open = stays;
 	e->dir = dir;
 	e->shard = t->shard;
 	list_append(&t->entries, &e->link);
@@ -378,7 +381,7 @@ read_to(struct tail *t, struct tail_entry *e, uint64_t end)
 static void
 close_whole(struct tail_entry *e, struct err read)
 {
-	if (e->size_bytes > WAL_FAR_MIN)
+	if (e->stays_open)
 		return;
 	close(e->fd);
 	opened_sub(OPENED_DESCRIPTORS, 1);
@@ -546,7 +549,8 @@ tail_read(const struct tail_batch *b, const struct store_shape *shape,
 
 	if (far == NULL)
 		return FAIL(NO_MEMORY, "read a tail");
-	if (fd >= 0)
+	/* A follower may have it open for an entry that lies behind. */
+	if (b->entry->stays_open)
 		return wal_batch_read(fd, b->offset, b->bytes, &shape->schema,
 		    far, arena, batch);
 	err = open_at(b->entry->dir, &b->entry->shard, b->position, &fd, &size);

@@ -26,7 +26,9 @@ struct tail_entry {
 	struct list link;		/* tail->entries */
 	_Atomic uint32_t refs;
 	uint64_t position;		/* of the last one kept in it */
-	int fd;				/* -1: closed */
+	int fd;				/* of lists only where it stays_open: else
+					 * the follower opens and closes it */
+	bool stays_open;
 	bool ours;
 	bool whole;			/* entries put whole, and how many: */
 	uint32_t whole_count;
