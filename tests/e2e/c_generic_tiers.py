@@ -57,7 +57,7 @@ class Tiers(unittest.TestCase):
                               ["blob2", column("binary", blob=True)],
                               ["many", column("list", item=column("int64"))]]}
         types = {name: spec for name, spec in schema["columns"]}
-        sent = [row("a", text="\u00e9" * 2500000),
+        sent = [row("a", text="\u00e9" * 5000 + "x" * 5000000),
                 row("b", blob=b64(bytes(range(256)) * 8000), bin=b64(b"x" * 70),
                     blob2=b64(b"\x00\xff" * 1000000)),
                 row("c", many=list(range(20000)), text="", blob=""),
