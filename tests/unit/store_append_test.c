@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "worker/store/append.h"
 #include "worker/store/engine.h"
-#include "worker/store/read.h"
+#include "worker/store/read_list.h"
 #include "worker/store/tail_cache.h"
 
 /*
@@ -209,20 +209,28 @@ published(void)
 }
 
 static void
-see_get(const char *key, const char *want)
+view(void)
 {
 	struct opening o = { .wait.done = opened };
-	uint64_t began = clock_mono_ns(), at;
-	struct batch batch;
-	struct arena arena;
-	char text[TEXT_MAX_BYTES];
-	bool found;
+	uint64_t began = clock_mono_ns();
 
 	list_init(&o.wait.link);
 	read_view(store, &o.wait);
 	while (!o.done)
 		assert_true(turn(began));
 	see_ok(o.err);
+}
+
+static void
+see_get(const char *key, const char *want)
+{
+	struct batch batch;
+	struct arena arena;
+	char text[TEXT_MAX_BYTES];
+	uint64_t at;
+	bool found;
+
+	view();
 	arena_init(&arena, 1u << 20);
 	see_ok(read_get(store, slice_of(key), READ_FOR_NOW, &arena, &batch,
 	    &at, &found));
@@ -248,6 +256,63 @@ rows_are_answered_and_read(void **state)
 	see_get("k3", NULL);
 	restart();
 	see_store("k1=c k2=b");
+}
+
+/* Of those that the filter gives: how often the time was over meanwhile. */
+static uint32_t
+see_list(const struct read_want *want, uint64_t until_ns, uint64_t offset,
+    uint32_t rows)
+{
+	enum read_step step = READ_LATER;
+	const struct batch *batch;
+	struct read_list *l;
+	uint32_t later = 0, seen = 0;
+	uint64_t passed, at;
+
+	view();
+	see_ok(read_list_open(store, want, &l));
+	while (step == READ_LATER) {
+		see_ok(read_list_pass(l, offset, until_ns, &passed, &step));
+		later += step == READ_LATER;
+		offset -= passed;
+	}
+	while (step != READ_END) {
+		see_ok(read_list_next(l, until_ns, &step, &batch, &at));
+		later += step == READ_LATER;
+		seen += step == READ_ROW;
+	}
+	assert_int_equal(seen, rows);
+	read_list_close(l);
+	return later;
+}
+
+/* However little time there is, it comes to its end, and to the same one. */
+static void
+lists_go_on_later(void **state)
+{
+	struct read_want all = { NULL, NULL }, some = { NULL, NULL };
+	struct request r[200];
+	struct arena arena;
+	char key[16];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 200; i++) {
+		snprintf(key, sizeof(key), "k%03d", i);
+		submit(&r[i], key, i < 199 ? "no" : "yes");
+	}
+	for (i = 0; i < 200; i++)
+		see_ok(await(&r[i]));
+	arena_init(&arena, 1u << 20);
+	see_ok(filter_parse(shape_of(), SLICE("content = 'yes'"), &arena,
+	    &some.filter));
+	assert_int_equal(see_list(&all, UINT64_MAX, 50, 150), 0);
+	assert_int_equal(see_list(&some, UINT64_MAX, 0, 1), 0);
+	assert_int_equal(see_list(&some, UINT64_MAX, 5, 0), 0);
+	assert_in_range(see_list(&all, 0, 150, 50), 3, 10);
+	assert_in_range(see_list(&some, 0, 0, 1), 3, 10);
+	assert_in_range(see_list(&some, 0, 1, 0), 3, 10);
+	arena_free(&arena);
 }
 
 /* All that waits becomes one commit, in the order in which it came. */
@@ -570,6 +635,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		append_test(rows_are_answered_and_read),
+		append_test(lists_go_on_later),
 		append_test(group_commit),
 		append_test(entries_are_rotated),
 		append_test(rotation_closes_and_the_seal_takes_it),
