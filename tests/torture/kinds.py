@@ -16,6 +16,7 @@ class Rollout:
         self.store = store
         self.path = "%s/%s" % (self.stores, store)
         self.list_path = "%s/%s" % (self.path, self.rows)
+        self.body = {"name": store}	# of the create
 
     def row(self, row_id, text=None):
         return made(row_id) if text is None else dict(made(row_id),
@@ -57,3 +58,31 @@ class Datagen(Rollout):
 
     def fold(self, client):
         return True			# the ticker folds
+
+
+class Generic(Rollout):
+    stores = "/api/v1/generic"
+    rows = "rows"
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.body = {"name": store, "schema": {"columns": [
+            ["id", {"type": "string", "nullable": False}],
+            ["text", {"type": "string", "large": True}]]}}
+
+    def row(self, row_id, text=None):
+        return {"id": row_id, "text": text or "of %s " % row_id * 8}
+
+    def append(self, client, rows, flush=False):
+        reply = super().append(client, rows)
+        if flush and reply.status == 201:
+            client.post("%s/flush" % self.path)
+        return reply
+
+    @staticmethod
+    def ids(reply):
+        return [r["id"] for r in reply.must(200).json()["rows"]]
+
+    def fold(self, client):
+        reply = client.post("%s/merge-wal" % self.path)
+        return reply.status == 200 and reply.json()["reclaimed"] == 0

@@ -16,7 +16,7 @@ import unittest
 from oracle import check_status
 from client import Lost
 from harness import LONG, SLOW, Server, wait_for
-from kinds import Datagen, Rollout
+from kinds import Datagen, Generic, Rollout
 
 APPENDERS = 4
 STUCK_SECONDS = 2.0 * SLOW
@@ -101,7 +101,7 @@ class Recreate:
         """One store: created, appended to, deleted. Its rows are its own."""
         asked = time.monotonic()
         # A create that died half way may have made it: 409.
-        _, created = self.ask(s, "POST", self.kind.stores, {"name": "st"},
+        _, created = self.ask(s, "POST", self.kind.stores, self.kind.body,
                               (201, 409))
         for _ in range(4):
             load.stop.wait(0.15)
@@ -131,7 +131,7 @@ class Recreate:
         return set(self.kind.ids(wait_for("a list", once, 10)))
 
     def create(self, c):
-        c.post(self.kind.stores, {"name": "st"}).must(201)
+        c.post(self.kind.stores, self.kind.body).must(201)
 
     def ids(self, c):
         return self.kind.ids(c.get(self.kind.list_path))
@@ -201,6 +201,11 @@ class Rollouts(Recreate, unittest.TestCase):
 
 class Datagens(Recreate, unittest.TestCase):
     kind = Datagen("st")
+    rounds = 20 if LONG else 3
+
+
+class Generics(Recreate, unittest.TestCase):
+    kind = Generic("st")
     rounds = 20 if LONG else 3
 
 
