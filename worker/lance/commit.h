@@ -72,6 +72,8 @@ struct commit_edit {
 	const struct uuid *dropped;
 };
 
+bool commit_edit_removes(const struct commit_edit *, uint64_t fragment_id);
+
 /* The edit comes cleared. arena lives until the call back is called again or
  * the commit ends. */
 typedef struct err commit_build_fn(const struct table *newest,

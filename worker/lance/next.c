@@ -270,8 +270,8 @@ find_deletion(const struct commit_edit *edit, uint64_t id)
 	return NULL;
 }
 
-static bool
-is_removed(const struct commit_edit *edit, uint64_t id)
+bool
+commit_edit_removes(const struct commit_edit *edit, uint64_t id)
 {
 	uint32_t i;
 
@@ -293,7 +293,7 @@ change_old(struct arena *a, const Pb__Manifest *m,
 
 	for (i = 0; i < m->n_fragments; i++) {
 		f = m->fragments[i];
-		if (is_removed(edit, f->id)) {
+		if (commit_edit_removes(edit, f->id)) {
 			removed++;
 			continue;
 		}

@@ -521,3 +521,25 @@ page_write_field_ids(const struct arrow_schema *schema, int32_t *ids)
 	for (i = 0; i < schema->field_count; i++)
 		ids = list_ids(&schema->fields[i], ids);
 }
+
+struct err
+page_write_describe(const struct arrow_schema *schema, struct slice path,
+    const struct page_written *written, struct arena *arena,
+    struct table_file *file)
+{
+	uint32_t columns = page_write_column_count(schema), i;
+	int32_t *ids = arena_calloc(arena, columns, sizeof(*ids));
+	int32_t *numbers = arena_calloc(arena, columns, sizeof(*numbers));
+
+	if (ids == NULL || numbers == NULL)
+		return FAIL(NO_MEMORY, "describe a data file");
+	page_write_field_ids(schema, ids);
+	for (i = 0; i < columns; i++)
+		numbers[i] = (int32_t)i;
+	*file = (struct table_file){
+		.path = path, .field_count = columns,
+		.fields = ids, .columns = numbers,
+		.size_bytes = written->size_bytes,
+	};
+	return OK;
+}

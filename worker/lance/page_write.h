@@ -24,6 +24,7 @@
  */
 
 #include "worker/arrow/batch.h"
+#include "worker/lance/table.h"
 #include "worker/object/object.h"
 
 #define PAGE_WRITE_BYTES	(2u << 20)
@@ -57,5 +58,10 @@ void page_write_abort(struct page_writer *);	/* NULL is fine */
  * lists; column_indices are 0, 1, ... */
 uint32_t page_write_column_count(const struct arrow_schema *);
 void page_write_field_ids(const struct arrow_schema *, int32_t *ids);
+
+/* A written file as a fragment names it. path stays the caller's. */
+struct err page_write_describe(const struct arrow_schema *, struct slice path,
+    const struct page_written *, struct arena *, struct table_file *)
+    MUST_CHECK;
 
 #endif

@@ -27,18 +27,6 @@ struct candidate {			/* a segment that may be merged */
 	uint64_t rows;
 };
 
-static bool
-is_removed(const struct commit_edit *edit, uint64_t id)
-{
-	uint32_t i;
-
-	for (i = 0; i < edit->removed_count; i++) {
-		if (edit->removed[i] == id)
-			return true;
-	}
-	return false;
-}
-
 /* The source that is found through this place and stays, or NULL. */
 static const struct source *
 source_at(const struct plan *p, const struct base_keys *k, uint32_t place)
@@ -48,7 +36,7 @@ source_at(const struct plan *p, const struct base_keys *k, uint32_t place)
 	if (k->sources[place] == BASE_NO_SOURCE)
 		return NULL;
 	s = p->base->sources[k->sources[place]];
-	return is_removed(p->edit, s->number) ? NULL : s;
+	return commit_edit_removes(p->edit, s->number) ? NULL : s;
 }
 
 static uint64_t

@@ -137,20 +137,12 @@ static struct err
 describe(struct fold *f, const struct page_written *written)
 {
 	const struct arrow_schema *schema = &f->aged->shape->schema;
-	uint32_t columns = page_write_column_count(schema), i;
-	int32_t *ids = arena_calloc(&f->arena, columns, sizeof(*ids));
-	int32_t *numbers = arena_calloc(&f->arena, columns, sizeof(*numbers));
+	struct err e;
 
-	if (ids == NULL || numbers == NULL)
-		return FAIL(NO_MEMORY, "describe a fragment");
-	page_write_field_ids(schema, ids);
-	for (i = 0; i < columns; i++)
-		numbers[i] = (int32_t)i;
-	f->data = (struct table_file){
-		.path = slice_of(f->file), .field_count = columns,
-		.fields = ids, .columns = numbers,
-		.size_bytes = written->size_bytes,
-	};
+	e = page_write_describe(schema, slice_of(f->file), written, &f->arena,
+	    &f->data);
+	if (err_is(e))
+		return e;
 	f->fragment = (struct table_fragment){
 		.row_count = written->row_count,
 		.file_count = 1, .files = &f->data,

@@ -238,29 +238,20 @@ static struct err
 describe(struct sealing *s, const char *file)
 {
 	const struct arrow_schema *schema = &s->aged->shape->schema;
-	uint32_t columns = page_write_column_count(schema), i;
-	struct table_file data = { .field_count = columns,
-	    .size_bytes = s->written.size_bytes };
+	struct table_file data;
 	struct table_fragment fragment = { .row_count = s->written.row_count,
 	    .file_count = 1, .files = &data };
 	struct arrow_pair meta = { .key = SLICE(META_MAX_SEQ) };
-	int32_t *ids = arena_calloc(&s->arena, columns, sizeof(*ids));
-	int32_t *numbers = arena_calloc(&s->arena, columns, sizeof(*numbers));
 	struct err e;
 
-	if (ids == NULL || numbers == NULL)
-		return FAIL(NO_MEMORY, "write a generation");
-	page_write_field_ids(schema, ids);
-	for (i = 0; i < columns; i++)
-		numbers[i] = (int32_t)i;
-	data.path = slice_of(file);
-	data.fields = ids;
-	data.columns = numbers;
-	meta.value = slice_of(arena_printf(&s->arena, "%llu",
-	    (unsigned long long)s->max_sequence));
-	e = mask_older(s, &fragment.deletion);
+	e = page_write_describe(schema, slice_of(file), &s->written, &s->arena,
+	    &data);
+	if (!err_is(e))
+		e = mask_older(s, &fragment.deletion);
 	if (err_is(e))
 		return e;
+	meta.value = slice_of(arena_printf(&s->arena, "%llu",
+	    (unsigned long long)s->max_sequence));
 	return commit_create_generation(s->dir, schema, &fragment, &meta, 1);
 }
 
