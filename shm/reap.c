@@ -92,7 +92,7 @@ shm_reap(uint16_t dead, struct shm_reaped *r)
 	memset(r, 0, sizeof(*r));
 	/* From here on its life is over, for claims and for senders. */
 	atomic_store(&shm_process_get(dead)->state, SHM_PROCESS_DEAD);
-	for (i = 0; i < shm_store_slots(); i++)
+	for (i = 0; i < shm_store_reach(); i++)
 		reap_slot(shm_slot_at(i), dead, r);
 	for (i = 0; i < SHM_BUDGET_COUNT; i++)
 		r->budget += shm_budget_reap(i, dead);

@@ -352,7 +352,7 @@ shm_store_shard_find(struct shm_ref ref, const struct uuid *uuid)
 bool
 shm_store_next(uint32_t *index, struct shm_ref *ref)
 {
-	for (; *index < shm_store_slots(); (*index)++) {
+	for (; *index < shm_store_reach(); (*index)++) {
 		uint32_t incarnation =
 		    atomic_load(&shm_slot_at(*index)->incarnation);
 

@@ -22,6 +22,7 @@ static struct table {
 	uint32_t free_slot;		/* NO_SLOT: full */
 	uint32_t free_record;		/* SHM_NO_RECORD: full */
 	uint32_t hand;			/* where the next eviction begins to look */
+	_Atomic uint32_t reach;		/* see shm_store_reach; only rises */
 } *table;
 
 static uint32_t *cells;			/* index + 1 of a slot, 0: empty */
@@ -151,6 +152,12 @@ shm_store_slots(void)
 	return sizes.slots;
 }
 
+uint32_t
+shm_store_reach(void)
+{
+	return atomic_load(&table->reach);
+}
+
 static bool
 in_use(const struct shm_slot *s)
 {
@@ -237,6 +244,7 @@ shm_store_table_carve(void *at, const struct shm_config *cfg)
 	slots = (char *)at + slots_at();
 	records = (void *)((char *)at + records_at());
 	shm_mutex_init(&table->mutex, SHM_LOCK_store_table);
+	atomic_init(&table->reach, 0);
 	for (i = 0; i < sizes.slots; i++) {
 		struct shm_slot *s = shm_slot_at(i);
 
@@ -420,6 +428,8 @@ fill(struct shm_store_key key, uint32_t hash, const struct uuid *store)
 
 	MUST(!in_use(s));
 	table->free_slot = s->next_free;
+	if (index >= atomic_load(&table->reach))
+		atomic_store(&table->reach, index + 1);
 	reset_slot(s);
 	s->kind = (uint8_t)key.kind;
 	s->name_len = (uint8_t)key.name.len;

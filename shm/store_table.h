@@ -225,6 +225,9 @@ struct err shm_store_shard_add(struct shm_ref, const struct uuid *,
  * it; false at the end. Without a lock: slots may come and go meanwhile. */
 bool shm_store_next(uint32_t *index, struct shm_ref *);
 uint32_t shm_store_slots(void);
+/* Slots from this index on were never in use: nobody need touch their pages,
+ * which may be ten thousand. */
+uint32_t shm_store_reach(void);
 
 /* A copy without a lock, for the ticker and the status page; false: old ref.
  * pending_* and tail_shards are sums over the shards of the slot. */
