@@ -14,11 +14,13 @@ struct kept {
 	struct batch batch;
 	struct arena arena;
 	size_t bytes;
+	uint64_t used;			/* the cache's count at its last read */
 };
 
 struct tail_cache {
 	struct kept slots[SLOTS];
 	size_t bytes;
+	uint64_t reads;
 };
 
 struct err
@@ -73,11 +75,30 @@ tail_cache_free(struct tail_cache *c)
 	free(c);
 }
 
+/* Where it is, or else a free slot, or the one that was read least lately. */
+static struct kept *
+slot_for(struct tail_cache *c, const struct tail_batch *b)
+{
+	struct kept *best = &c->slots[0];
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++) {
+		struct kept *k = &c->slots[i];
+
+		if (k->from == b)
+			return k;
+		if (best->from != NULL &&
+		    (k->from == NULL || k->used < best->used))
+			best = k;
+	}
+	return best;
+}
+
 struct err
 tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
     const struct store_shape *shape, const struct batch **batch)
 {
-	struct kept *k = &c->slots[((uintptr_t)b >> 5) % SLOTS];
+	struct kept *k = slot_for(c, b);
 	struct err e;
 
 	if (k->from != b) {
@@ -97,6 +118,7 @@ tail_cache_read(struct tail_cache *c, const struct tail_batch *b,
 		c->bytes += k->bytes;
 		opened_add(OPENED_TAIL_BYTES, k->bytes);
 	}
+	k->used = ++c->reads;
 	*batch = &k->batch;
 	return OK;
 }

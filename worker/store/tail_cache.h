@@ -10,7 +10,8 @@
  * batch's address; it holds the entry, so that no other batch takes that
  * address while it is kept.
  *
- * Bound:	TAIL_CACHE_BYTES, or one larger batch.
+ * Bound:	TAIL_CACHE_BYTES, or one larger batch; of too many the one that
+ *		was read least lately goes.
  * Lifetime:	a list has one of its own, a worker one for its gets. What is
  *		read is good until the next tail_cache_read.
  * Locking:	none; one thread at a time.
