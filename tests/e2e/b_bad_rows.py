@@ -88,9 +88,7 @@ BAD_BODIES = [
 
 class BadRows(unittest.TestCase):
     def setUp(self):
-        self.server = Server()
-        self.server.start()
-        self.addCleanup(self.server.__exit__, None, None, None)
+        self.server = Server.during(self.addCleanup)
         self.c = self.server.client()
         self.addCleanup(self.c.close)
         self.c.create("st")

@@ -18,9 +18,8 @@ STORES = "/api/v1/rollouts"
 class Contract(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(args=["--rollout-flush-interval-secs=0"])
-        cls.server.start()
-        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        cls.server = Server.during(cls.addClassCleanup, args=[
+            "--rollout-flush-interval-secs=0"])
         cls.server.wait_walked()
 
     def setUp(self):

@@ -100,9 +100,7 @@ GOOD += [("FIELD_APPEND", {"value": v}) for v in (
 
 class Rules(unittest.TestCase):
     def setUp(self):
-        self.server = Server()
-        self.server.start()
-        self.addCleanup(self.server.__exit__, None, None, None)
+        self.server = Server.during(self.addCleanup)
         self.c = self.server.client()
         self.addCleanup(self.c.close)
         create(self.c, "st")

@@ -27,9 +27,7 @@ def part(name, data):
 class Multipart(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
-        cls.server.start()
-        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        cls.server = Server.during(cls.addClassCleanup)
         cls.server.wait_walked()
 
     def setUp(self):

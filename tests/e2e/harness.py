@@ -135,6 +135,15 @@ class Server:
 
     # Start and end.
 
+    @classmethod
+    def during(cls, add_cleanup, **settings):
+        """One that has started and ends with a test, or with a class of tests:
+        that one's addCleanup or addClassCleanup."""
+        server = cls(**settings)
+        server.start()
+        add_cleanup(server.__exit__, None, None, None)
+        return server
+
     def command(self):
         line = self.wrap + [
             build_path("memwald", self.build),

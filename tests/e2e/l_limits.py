@@ -38,12 +38,10 @@ class Bodies(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(workers=2, args=[
+        cls.server = Server.during(cls.addClassCleanup, workers=2, args=[
             "--rollout-max-inflight-blob-bytes=%d" % cls.LIMIT,
             "--rollout-large-blob-log-bytes=1000",
             "--rollout-flush-interval-secs=0"])
-        cls.server.start()
-        cls.addClassCleanup(cls.server.__exit__, None, None, None)
         with cls.server.client() as c:
             c.create("st")
             c.append_form("st", form(

@@ -223,24 +223,8 @@ static void
 stop_in(struct racer *r, uint16_t slot)
 {
 	static uint32_t ordinal;
-	int status;
 
-	see_ok(fault_set(r->stop));
-	r->pid = test_fork(slot, claim_it, &ordinal);
-	assert_int_equal(waitpid(r->pid, &status, WUNTRACED), r->pid);
-	assert_true(WIFSTOPPED(status));
-}
-
-static int
-go_on(struct racer *r, uint16_t slot)
-{
-	int status;
-
-	assert_int_equal(kill(r->pid, SIGCONT), 0);
-	status = test_wait(r->pid);
-	test_reap(slot);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
+	r->pid = test_fork_stopped(slot, claim_it, &ordinal, r->stop);
 }
 
 static void
@@ -254,7 +238,7 @@ overtaken_at(const char *stop)
 	see_ok(own_take(&b));
 	own_announce(&b);
 	see_ok(own_put(&b, "k2", "b"));
-	assert_int_equal(go_on(&r, SHM_WORKER(0)), 1);
+	assert_int_equal(test_go_on(SHM_WORKER(0), r.pid), 1);
 	/* The loser's sentinel may stand in the winner's way; then he was
 	 * refused, and claims again. */
 	if (err_is(own_put(&b, "k3", "b"))) {
@@ -302,7 +286,7 @@ given_up_when_the_seal_passed_it(void **state)
 	see_error(seal_shard(&aged, 0, &(struct seal_result){ 0 }), FENCED);
 	m = manifest_of(&a.shard);
 	assert_int_equal(m.replay_after, 0);
-	assert_int_equal(go_on(&r, SHM_WORKER(0)), 0);
+	assert_int_equal(test_go_on(SHM_WORKER(0), r.pid), 0);
 	/* Its entry records the end, so that now it may be sealed. */
 	assert_int_equal(seal_now(0).generations, 1);
 	see_store("k1=a");
@@ -343,7 +327,7 @@ sealed_and_collected_meanwhile(void **state)
 	arena_free(&arena);
 	wal_path(&a.shard, first, path);
 	see_ok(object_delete(dir, path));
-	assert_int_equal(go_on(&r, SHM_WORKER(0)), 0);
+	assert_int_equal(test_go_on(SHM_WORKER(0), r.pid), 0);
 	assert_int_equal(closes_at(&a.shard, a.entry.position + 2).position,
 	    a.entry.position);
 	own_end(&a);
@@ -364,7 +348,7 @@ passed_by(uint64_t positions)
 	see_ok(shard_manifest_change(dir, &a.shard, pass_all, &replay_after,
 	    &arena, &m));
 	arena_free(&arena);
-	assert_int_equal(go_on(&r, SHM_WORKER(0)), 1);
+	assert_int_equal(test_go_on(SHM_WORKER(0), r.pid), 1);
 	/* Nothing but the sentinel was put. */
 	assert_int_equal(wal_of(&a.shard, a.entry.position).count, 1);
 	see_ok(own_take(&o));
@@ -413,7 +397,7 @@ given_up_when_another_has_the_epoch(void **state)
 	see_ok(shard_manifest_change(dir, &a.shard, raise_it, NULL, &arena,
 	    &m));
 	arena_free(&arena);
-	assert_int_equal(go_on(&r, SHM_WORKER(0)), 1);
+	assert_int_equal(test_go_on(SHM_WORKER(0), r.pid), 1);
 	assert_int_equal(wal_of(&a.shard, a.entry.position).count, 1);
 	see_ok(own_take(&o));
 	own_announce(&o);

@@ -321,27 +321,13 @@ killed_before_it_publishes(void **state)
 static pid_t
 stop_at(const char *fault, uint32_t *ordinal)
 {
-	pid_t pid;
-	int status;
-
-	see_ok(fault_set(fault));
-	pid = test_fork(SHM_MAINTAINER, fold_it, ordinal);
-	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	if (!WIFSTOPPED(status))
-		fail_msg("%s was not met", fault);
-	return pid;
+	return test_fork_stopped(SHM_MAINTAINER, fold_it, ordinal, fault);
 }
 
 static void
 go_on(pid_t pid)
 {
-	int status;
-
-	assert_int_equal(kill(pid, SIGCONT), 0);
-	status = test_wait(pid);
-	test_reap(SHM_MAINTAINER);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(test_go_on(SHM_MAINTAINER, pid), 0);
 }
 
 /* Without the guard, as another instance would. */

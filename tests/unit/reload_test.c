@@ -287,7 +287,6 @@ a_claim_meanwhile_is_not_overtaken(void **state)
 	struct owner a = own_claim(0);
 	struct shm_point before;
 	pid_t pid;
-	int status;
 
 	(void)state;
 	see_ok(own_put(&a, "k1", "a"));
@@ -295,14 +294,10 @@ a_claim_meanwhile_is_not_overtaken(void **state)
 	shm_shard_unclaim(a.state);
 	before = shm_shard_commit(a.state);
 	see_ok(own_write(&a, "k2", "b"));
-	see_ok(fault_set("reload_commit=stop:1"));
-	pid = test_fork(SHM_WORKER(0), load_it, NULL);
-	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	assert_true(WIFSTOPPED(status));
+	pid = test_fork_stopped(SHM_WORKER(0), load_it, NULL,
+	    "reload_commit=stop:1");
 	own_announce(&a);
-	assert_int_equal(kill(pid, SIGCONT), 0);
-	assert_left_well(pid);
-	test_reap(SHM_WORKER(0));
+	assert_int_equal(test_go_on(SHM_WORKER(0), pid), 0);
 	assert_int_equal(shm_shard_commit(a.state).end, before.end);
 	see_ok(own_acknowledge(&a));
 	see_store("k1=a k2=b");

@@ -387,26 +387,19 @@ overtaken_by_another(void **state)
 	struct owner o = own_claim(0);
 	uint64_t token;
 	pid_t pid;
-	int status;
 
 	(void)state;
 	see_ok(own_put(&o, "k1", "a"));
 	own_close(&o);
-	see_ok(fault_set("seal_commit=stop:1"));
-	pid = test_fork(SHM_MAINTAINER, seal_it, NULL);
-	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	assert_true(WIFSTOPPED(status));
+	pid = test_fork_stopped(SHM_MAINTAINER, seal_it, NULL,
+	    "seal_commit=stop:1");
 	see_error(seal_shard(&aged, 0, &(struct seal_result){ 0 }), BUSY);
 	/* Of another host, whose guards we do not see. */
 	token = atomic_load(&o.state->seal_guard.word);
 	shm_store_seal_release(ref, 0, token);
 	assert_int_equal(seal_now(0).generations, 1);
 	atomic_store(&o.state->seal_guard.word, token);
-	assert_int_equal(kill(pid, SIGCONT), 0);
-	status = test_wait(pid);
-	test_reap(SHM_MAINTAINER);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(test_go_on(SHM_MAINTAINER, pid), 1);
 	assert_int_equal(manifest_of(&o.shard).generation_count, 1);
 	see_store("k1=a");
 }
@@ -470,20 +463,14 @@ deleted_while_it_seals(void **state)
 {
 	struct owner o = own_claim(0);
 	pid_t pid;
-	int status;
 
 	(void)state;
 	see_ok(own_put(&o, "k1", "a"));
 	own_close(&o);
-	see_ok(fault_set("seal_commit=stop:1"));
-	pid = test_fork(SHM_MAINTAINER, seal_it, NULL);
-	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	assert_true(WIFSTOPPED(status));
+	pid = test_fork_stopped(SHM_MAINTAINER, seal_it, NULL,
+	    "seal_commit=stop:1");
 	see_ok(shm_store_delete(ref));
-	assert_int_equal(kill(pid, SIGCONT), 0);
-	status = test_wait(pid);
-	test_reap(SHM_MAINTAINER);
-	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(test_go_on(SHM_MAINTAINER, pid), 1);
 	assert_int_equal(manifest_of(&o.shard).generation_count, 0);
 }
 

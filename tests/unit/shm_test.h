@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "common/fault.h"
 #include "common/log.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
@@ -149,6 +150,37 @@ assert_left_well(pid_t pid)
 
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* A child that a fault point, as fault_set takes it, has stopped. */
+static inline pid_t
+test_fork_stopped(uint16_t slot, int (*run)(void *), void *arg,
+    const char *fault)
+{
+	struct err e = fault_set(fault);
+	pid_t pid;
+	int status;
+
+	if (err_is(e))
+		fail_msg("%s: %s", fault, e.what);
+	pid = test_fork(slot, run, arg);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	if (!WIFSTOPPED(status))
+		fail_msg("%s was not met", fault);
+	return pid;
+}
+
+/* It goes on to its end: its exit status. */
+static inline int
+test_go_on(uint16_t slot, pid_t pid)
+{
+	int status;
+
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	status = test_wait(pid);
+	test_reap(slot);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 /* Waits until the word is at least that; the deadline is a failure. */

@@ -304,17 +304,12 @@ a_sentinels_position_is_taken_meanwhile(void **state)
 	struct wal_start start = start_at(1);
 	struct wal_writer w;
 	pid_t pid;
-	int status;
 
 	(void)state;
-	see_ok(fault_set("object_link=stop:1"));
-	pid = test_fork(SHM_WORKER(0), put_it, NULL);
-	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	assert_true(WIFSTOPPED(status));
+	pid = test_fork_stopped(SHM_WORKER(0), put_it, NULL,
+	    "object_link=stop:1");
 	see_ok(entry_at(&start, &w));
-	assert_int_equal(kill(pid, SIGCONT), 0);
-	assert_left_well(pid);
-	test_reap(SHM_WORKER(0));
+	assert_int_equal(test_go_on(SHM_WORKER(0), pid), 0);
 	assert_true(wal_of(&shard, 0).spans[1].sentinel);
 	wal_writer_close(&w);
 }

@@ -18,7 +18,6 @@
 
 #define IDS_MAX		1024u
 #define ROWS_JSON_MAX	(2048ull << 20)
-#define SEAL_SPAN_NS	(60 * NS_PER_SEC)
 
 /* ---- get-rows */
 
@@ -140,12 +139,11 @@ rows_then(struct api_request *q)
 static void
 rows_begin(struct http_request *r)
 {
-	enum media media = media_of(r->head.content_type);
+	struct err e = media_need_json(r->head.content_type);
 	struct rows_request *g;
 
-	if (media != MEDIA_JSON && media != MEDIA_JSON_LIKE) {
-		http_reply_err(r, FAIL(MEDIA_TYPE,
-		    "Content-Type must be application/json"));
+	if (err_is(e)) {
+		http_reply_err(r, e);
 		return;
 	}
 	g = api_state(r, sizeof(*g));
@@ -217,15 +215,9 @@ static void
 flush_then(struct api_request *q)
 {
 	struct flush_request *f = CONTAINER_OF(q, struct flush_request, q);
-	struct shm_command seal = { .kind = SHM_MAIL_SEAL,
-	    .store = q->store->ref };
-	struct err e;
 
 	f->call.done = flushed;
-	e = engine_call(q->store->engine, &f->call, SHM_MAINTAINER, &seal,
-	    SEAL_SPAN_NS);
-	if (err_is(e))
-		http_reply_err(q->r, e);
+	api_ask_seal(q, &f->call);
 }
 
 static void

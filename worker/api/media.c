@@ -35,3 +35,12 @@ media_of(struct slice type)
 		return MEDIA_JSON_LIKE;
 	return MEDIA_OTHER;
 }
+
+struct err
+media_need_json(struct slice content_type)
+{
+	enum media media = media_of(content_type);
+
+	return media == MEDIA_JSON || media == MEDIA_JSON_LIKE ? OK :
+	    FAIL(MEDIA_TYPE, "Content-Type must be application/json");
+}

@@ -6,6 +6,7 @@
  * parameters ignored.
  */
 
+#include "common/err.h"
 #include "common/slice.h"
 
 enum media {
@@ -17,5 +18,7 @@ enum media {
 };
 
 enum media media_of(struct slice content_type);
+/* MEDIA_TYPE unless it is one of the two of JSON. */
+struct err media_need_json(struct slice content_type) MUST_CHECK;
 
 #endif

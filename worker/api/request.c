@@ -1,10 +1,13 @@
 #include "common/base.h"
 
+#include "common/clock.h"
+#include "shm/process.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
 #include "worker/store/registry.h"
 
 #define PENDING_RETRY_SECS 5
+#define SEAL_SPAN_NS	(60 * NS_PER_SEC)
 
 static struct engine *engine;
 
@@ -51,6 +54,18 @@ api_reply_read_err(struct api_request *q, struct err e)
 	if (e.kind == ERR_BUSY)
 		http_reply_err_as(q->r, e, NULL, PENDING_RETRY_SECS);
 	else
+		http_reply_err(q->r, e);
+}
+
+void
+api_ask_seal(struct api_request *q, struct engine_call *call)
+{
+	struct shm_command seal = { .kind = SHM_MAIL_SEAL,
+	    .store = q->store->ref };
+	struct err e = engine_call(engine, call, SHM_MAINTAINER, &seal,
+	    SEAL_SPAN_NS);
+
+	if (err_is(e))
 		http_reply_err(q->r, e);
 }
 

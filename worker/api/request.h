@@ -52,6 +52,10 @@ void api_open_view(struct api_request *, struct http_request *,
 void api_finish(struct http_request *);
 void api_close(struct api_request *);
 
+/* Asks the maintainer to seal the open store; call->done is set. That it could
+ * not be asked is answered. */
+void api_ask_seal(struct api_request *, struct engine_call *);
+
 /* An error of a store request: NOT_FOUND names the store. */
 void api_reply_err(struct api_request *, struct err);
 /* An error of a read: a store with too many pending generations needs some

@@ -29,7 +29,6 @@
  * last byte was good.
  */
 
-#define SEAL_SPAN_NS	(60 * NS_PER_SEC)
 #define REPLY_BYTES_MAX	(256u << 20)
 #define ID_LOGGED_MAX	((size_t)100)
 
@@ -92,8 +91,6 @@ appended(struct append *append, struct err e)
 {
 	struct append_request *a =
 	    CONTAINER_OF(append, struct append_request, append);
-	struct shm_command seal = { .kind = SHM_MAIL_SEAL,
-	    .store = a->q.store->ref };
 
 	if (err_is(e)) {
 		shm_metric_add(METRIC_rollout_add_errors_total, 0, 1);
@@ -105,10 +102,7 @@ appended(struct append *append, struct err e)
 		return;
 	}
 	a->call.done = sealed;
-	e = engine_call(a->q.store->engine, &a->call, SHM_MAINTAINER, &seal,
-	    SEAL_SPAN_NS);
-	if (err_is(e))
-		http_reply_err(a->q.r, e);
+	api_ask_seal(&a->q, &a->call);
 }
 
 /* The answer's text, made while the ids are still in the builder. */

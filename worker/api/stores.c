@@ -232,11 +232,10 @@ create_body(struct http_request *r, struct slice body, bool last)
 static void
 create_begin(struct http_request *r)
 {
-	enum media media = media_of(r->head.content_type);
+	struct err e = media_need_json(r->head.content_type);
 
-	if (media != MEDIA_JSON && media != MEDIA_JSON_LIKE)
-		http_reply_err(r, FAIL(MEDIA_TYPE,
-		    "Content-Type must be application/json"));
+	if (err_is(e))
+		http_reply_err(r, e);
 	else
 		(void)begin(r);
 }
