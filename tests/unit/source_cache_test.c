@@ -1,13 +1,8 @@
-#include "store_dir.h"
+#include "store_engine.h"
 
-#include "common/clock.h"
-#include "worker/store/append.h"
-#include "worker/store/engine.h"
-#include "worker/store/opened.h"
-#include "worker/store/read_list.h"
-#include "worker/store/tail_cache.h"
-#include "worker/store/writer.h"
 #include "shm/metric.h"
+#include "worker/store/opened.h"
+#include "worker/store/writer.h"
 
 /*
  * A worker's engine over a few stores, whose loop is turned by hand: what it
@@ -15,90 +10,28 @@
  */
 
 #define STORES		4
-#define TURN_NS		(20 * NS_PER_MS)
-#define PATIENCE_NS	(60 * NS_PER_SEC)
 
-static struct loop *loop;
-static struct pool *pool;
-static struct engine engine;
 static struct source_cache *cache = &engine.cache;
 static char names[STORES][40];
-
-struct waiting {
-	struct store_wait wait;
-	struct append append;
-	bool done;
-	struct err err;
-};
-
-static bool
-turn(uint64_t began_ns)
-{
-	loop_turn(loop, TURN_NS);
-	return clock_mono_ns() - began_ns < PATIENCE_NS;
-}
-
-static void
-waited(struct store_wait *wait, struct err e)
-{
-	struct waiting *w = CONTAINER_OF(wait, struct waiting, wait);
-
-	w->done = true;
-	w->err = e;
-}
-
-static void
-appended(struct append *a, struct err e)
-{
-	struct waiting *w = CONTAINER_OF(a, struct waiting, append);
-
-	w->done = true;
-	w->err = e;
-}
-
-static struct err
-await(struct waiting *w)
-{
-	uint64_t began = clock_mono_ns();
-
-	while (!w->done)
-		assert_true(turn(began));
-	return w->err;
-}
 
 /* In use until store_close. */
 static struct store *
 use(int k)
 {
-	struct waiting w = { .wait.done = waited };
+	struct store *s;
 
-	store_open(&engine, kind, names[k], &w.wait);
-	see_ok(await(&w));
-	return w.wait.store;
-}
-
-static void
-view(struct store *s)
-{
-	struct waiting w = { .wait.done = waited };
-
-	list_init(&w.wait.link);
-	read_view(s, &w.wait);
-	see_ok(await(&w));
+	see_ok(open_it(names[k], &s));
+	return s;
 }
 
 static void
 append(int k, const char *key)
 {
-	struct waiting w = { .append.done = appended,
-	    .append.row_count = 1 };
+	struct request r;
 	struct store *s = use(k);
-	struct builder *b;
 
-	see_ok(append_builder(s, &b));
-	add_row(b, key, "text", 1);
-	append_submit(s, &w.append);
-	see_ok(await(&w));
+	submit(s, &r, key, "text");
+	see_ok(await(&r));
 	store_close(s);
 }
 
@@ -175,8 +108,6 @@ has_view(int k)
 static int
 begin(void **state)
 {
-	struct loop_settings settings = { .entries = 64,
-	    .recv_buf_bytes = 4096, .recv_buf_count = 16 };
 	int k;
 
 	if (fresh_store(state) != 0)
@@ -185,12 +116,7 @@ begin(void **state)
 		snprintf(names[k], sizeof(names[k]), "%s-%d", store_name, k);
 		see_ok(store_create(root, kind, shape_of(), names[k]));
 	}
-	see_ok(loop_create(&settings, &loop));
-	see_ok(pool_create(loop, 2, 64, &pool));
-	loop_set_pool(loop, pool);
-	config.data_dir = root_path;
-	see_ok(engine_init(&engine, &config, loop, pool, 0, 1));
-	loop_set_before_wait(loop, engine_before_wait, &engine);
+	engine_up(false);
 	return 0;
 }
 
@@ -210,11 +136,7 @@ end(void **state)
 		if (find_slot(k, &r))
 			see_ok(shm_store_evict(r));
 	}
-	pool_destroy(pool);
-	loop_turn(loop, 0);
-	loop_destroy(loop);
-	tail_cache_free(engine.tails);
-	object_dir_close(engine.root);
+	engine_down();
 	/* Whatever was counted has been taken away again. */
 	for (k = 0; k < OPENED_COUNT; k++)
 		assert_int_equal(opened_now(k), 0);
@@ -416,7 +338,7 @@ a_load_waits_for_a_slot(void **state)
 		assert_true(turn(began));
 	assert_false(w.done);
 	shm_store_unpin(taken[0]);
-	see_ok(await(&w));
+	see_ok(wait_for(&w));
 	store_close(w.wait.store);
 	for (; n > 1; n--) {
 		shm_store_unpin(taken[n - 1]);
@@ -451,8 +373,8 @@ all_goes_all_the_time(void **state)
 		read_view(s, &a.wait);		/* a job on the pool */
 		turn(0);
 		read_view(s, &b.wait);
-		see_ok(await(&a));
-		see_ok(await(&b));
+		see_ok(wait_for(&a));
+		see_ok(wait_for(&b));
 		store_close(s);
 		turn(0);
 		assert_null(handle(k));

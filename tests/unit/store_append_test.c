@@ -1,79 +1,15 @@
-#include "store_dir.h"
+#include "store_engine.h"
 
 #include <sched.h>
 
-#include "common/clock.h"
-#include "worker/store/append.h"
-#include "worker/store/engine.h"
-#include "worker/store/read_list.h"
-#include "worker/store/tail_cache.h"
+/* Appends, and reads of what was appended, through a worker's engine. */
 
-/*
- * A worker's engine in this process: its loop is turned by hand until what a
- * test waits for has come.
- */
-
-#define TURN_NS		(20 * NS_PER_MS)
-#define PATIENCE_NS	(60 * NS_PER_SEC)	/* TSan on a busy machine */
-
-static struct loop *loop;
-static struct pool *pool;
-static struct engine engine;
 static struct store *store;
-
-struct request {
-	struct append append;
-	bool done;
-	struct err err;
-};
-
-static bool
-turn(uint64_t began_ns)
-{
-	loop_turn(loop, TURN_NS);
-	return clock_mono_ns() - began_ns < PATIENCE_NS;
-}
-
-struct opening {
-	struct store_wait wait;
-	bool done;
-	struct err err;
-};
-
-static void
-opened(struct store_wait *w, struct err e)
-{
-	struct opening *o = CONTAINER_OF(w, struct opening, wait);
-
-	o->done = true;
-	o->err = e;
-}
-
-static struct err
-open_it(const char *name, struct store **out)
-{
-	struct opening o = { .wait.done = opened };
-	uint64_t began = clock_mono_ns();
-
-	store_open(&engine, kind, name, &o.wait);
-	while (!o.done)
-		assert_true(turn(began));
-	*out = o.wait.store;
-	return o.err;
-}
 
 static void
 engine_begin(bool ring)
 {
-	struct loop_settings settings = { .ring = ring, .entries = 64,
-	    .recv_buf_bytes = 4096, .recv_buf_count = 16 };
-
-	see_ok(loop_create(&settings, &loop));
-	see_ok(pool_create(loop, 2, 64, &pool));
-	loop_set_pool(loop, pool);
-	config.data_dir = root_path;
-	see_ok(engine_init(&engine, &config, loop, pool, 0, 1));
-	loop_set_before_wait(loop, engine_before_wait, &engine);
+	engine_up(ring);
 	see_ok(open_it(store_name, &store));
 }
 
@@ -86,11 +22,7 @@ engine_end(void)
 		assert_true(turn(began));
 	store_forget(store);
 	store_close(store);
-	pool_destroy(pool);
-	loop_turn(loop, 0);
-	loop_destroy(loop);
-	tail_cache_free(engine.tails);
-	object_dir_close(engine.root);
+	engine_down();
 }
 
 /* Nothing of before is known any more. */
@@ -131,28 +63,6 @@ end(void **state)
 }
 
 static void
-appended(struct append *a, struct err e)
-{
-	struct request *r = CONTAINER_OF(a, struct request, append);
-
-	assert_false(r->done);
-	r->done = true;
-	r->err = e;
-}
-
-static void
-submit(struct request *r, const char *key, const char *text)
-{
-	struct builder *b;
-
-	*r = (struct request){ .append.done = appended,
-	    .append.row_count = 1 };
-	see_ok(append_builder(store, &b));
-	add_row(b, key, text, 1);
-	append_submit(store, &r->append);
-}
-
-static void
 submit_own(struct request *r, const char *key, const char *text)
 {
 	struct builder *b;
@@ -169,21 +79,11 @@ submit_own(struct request *r, const char *key, const char *text)
 }
 
 static struct err
-await(struct request *r)
-{
-	uint64_t began = clock_mono_ns();
-
-	while (!r->done)
-		assert_true(turn(began));
-	return r->err;
-}
-
-static struct err
 append(const char *key, const char *text)
 {
 	struct request r;
 
-	submit(&r, key, text);
+	submit(store, &r, key, text);
 	return await(&r);
 }
 
@@ -209,19 +109,6 @@ published(void)
 }
 
 static void
-view(void)
-{
-	struct opening o = { .wait.done = opened };
-	uint64_t began = clock_mono_ns();
-
-	list_init(&o.wait.link);
-	read_view(store, &o.wait);
-	while (!o.done)
-		assert_true(turn(began));
-	see_ok(o.err);
-}
-
-static void
 see_get(const char *key, const char *want)
 {
 	struct batch batch;
@@ -230,7 +117,7 @@ see_get(const char *key, const char *want)
 	uint64_t at;
 	bool found;
 
-	view();
+	view(store);
 	arena_init(&arena, 1u << 20);
 	see_ok(read_get(store, slice_of(key), READ_FOR_NOW, &arena, &batch,
 	    &at, &found));
@@ -269,7 +156,7 @@ see_list(const struct read_want *want, uint64_t until_ns, uint64_t offset,
 	uint32_t later = 0, seen = 0;
 	uint64_t passed, at;
 
-	view();
+	view(store);
 	see_ok(read_list_open(store, want, &l));
 	while (step == READ_LATER) {
 		see_ok(read_list_pass(l, offset, until_ns, &passed, &step));
@@ -299,7 +186,7 @@ lists_go_on_later(void **state)
 	(void)state;
 	for (i = 0; i < 200; i++) {
 		snprintf(key, sizeof(key), "k%03d", i);
-		submit(&r[i], key, i < 199 ? "no" : "yes");
+		submit(store, &r[i], key, i < 199 ? "no" : "yes");
 	}
 	for (i = 0; i < 200; i++)
 		see_ok(await(&r[i]));
@@ -335,7 +222,7 @@ group_commit(void **state)
 		if (i >= 15)
 			submit_own(&r[i], key, text);
 		else
-			submit(&r[i], key, text);
+			submit(store, &r[i], key, text);
 	}
 	for (i = 0; i < 20; i++)
 		see_ok(await(&r[i]));
@@ -493,7 +380,7 @@ a_claim_that_fails(void **state)
 
 	(void)state;
 	see_ok(fault_set("claim_entry=fail:5:1"));
-	submit(&a, "k1", "lost");
+	submit(store, &a, "k1", "lost");
 	submit_own(&b, "k2", "lost");
 	assert_true(err_is(await(&a)));
 	assert_true(err_is(await(&b)));
@@ -553,7 +440,7 @@ more_than_a_commit_waits(void **state)
 		e = append_builder(store, &b);
 		if (err_is(e))
 			break;
-		submit(&r[n], "k", large);
+		submit(store, &r[n], "k", large);
 	}
 	see_error(e, BUSY);
 	for (i = 0; i < n; i++)
@@ -618,7 +505,7 @@ with_a_ring(void **state)
 
 	(void)state;
 	for (i = 0; i < 8; i++)
-		submit(&r[i], "k", "x");
+		submit(store, &r[i], "k", "x");
 	for (i = 0; i < 8; i++)
 		see_ok(await(&r[i]));
 	/* Never inline: the last ones were slow. */
