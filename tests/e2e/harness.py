@@ -177,11 +177,16 @@ class Server:
         return self
 
     def wait_healthy(self, timeout=20):
+        """Until this start answers. The port alone does not tell: a worker of
+        a killed master still answers what the kernel had taken. The new master
+        says that it starts once all of those are gone."""
         def probe():
             status = self.proc.poll()
             if status is not None:
                 raise AssertionError("memwald ended at start, status %d\n%s" % (
                     status, self.log_tail()))
+            if " starts instance=" not in self.log(self.log_start):
+                return False
             try:
                 with self.client(timeout=5) as c:
                     return c.get("/api/v1/health").status == 200
