@@ -200,19 +200,6 @@ shm_store_stale(struct shm_ref ref)
 	return set_flag(ref, SHM_FLAG_STALE);
 }
 
-struct err
-shm_store_pin_version(struct shm_ref ref, uint64_t version)
-{
-	struct shm_slot *s = shm_slot_write(ref);
-
-	if (s == NULL)
-		return FAIL(NOT_FOUND, "the slot was evicted");
-	atomic_store(&s->pinned_version, version);
-	atomic_fetch_add(&s->serial, 1);
-	shm_rwlock_write_done(shm_slot_lock(s));
-	return OK;
-}
-
 uint32_t
 shm_store_flags(struct shm_ref ref)
 {

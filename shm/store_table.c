@@ -353,9 +353,8 @@ evict(uint32_t index, bool dirty_counts)
 	bool needed;
 
 	shm_rwlock_write(shm_slot_lock(s));
-	needed = shm_slot_needed(s) || (dirty_counts &&
-	    (atomic_load(&s->dirty) != 0 ||
-	    atomic_load(&s->pinned_version) != 0));
+	needed = shm_slot_needed(s) ||
+	    (dirty_counts && atomic_load(&s->dirty) != 0);
 	if (!needed)
 		/* From here on the slot is free, and every ref is old. */
 		atomic_fetch_add(&s->incarnation, 1);
@@ -405,7 +404,6 @@ evict_least(bool with_records)
 			    (with_records && atomic_load(&s->first_record) ==
 			    SHM_NO_RECORD) ||
 			    atomic_load(&s->dirty) != 0 ||
-			    atomic_load(&s->pinned_version) != 0 ||
 			    shm_slot_needed(s))
 				continue;
 			least = i;

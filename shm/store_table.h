@@ -12,8 +12,7 @@
  *
  * A slot is resident until it is evicted: only when the table is full, the
  * least used first, and never one that somebody needs. Needed is a slot that
- * is pinned, read (view.h), dirty (its tail is not sealed), guarded, or has a
- * pinned version. Who keeps something about a store in its own memory that
+ * is pinned, read (view.h), dirty (its tail is not sealed) or guarded. Who keeps something about a store in its own memory that
  * must not outlive the slot (an open WAL entry with a live claim) holds a pin.
  *
  * Layout of a slot: struct shm_slot, then workers_max shard states (the local
@@ -133,7 +132,8 @@ struct shm_slot {
 	alignas(CACHELINE)
 	_Atomic uint64_t serial;	/* of the view: rises with each swap */
 	_Atomic uint64_t base_version;
-	_Atomic uint64_t pinned_version;	/* 0: follows the newest */
+	_Atomic uint64_t pinned_version;	/* as base_version bears it; 0:
+						 * reads follow the newest */
 	_Atomic uint32_t flags;
 	_Atomic uint32_t first_record;	/* chain; SHM_NO_RECORD: none */
 };
@@ -180,10 +180,9 @@ bool shm_store_load_begin(struct shm_ref) MUST_CHECK;
 void shm_store_load_failed(struct shm_ref);
 enum shm_load_state shm_store_load_state(struct shm_ref);
 
-/* Flags and pinned version; under the write lock. NOT_FOUND: old ref. */
+/* Flags; under the write lock. NOT_FOUND: old ref. */
 struct err shm_store_delete(struct shm_ref) MUST_CHECK;
 struct err shm_store_stale(struct shm_ref) MUST_CHECK;
-struct err shm_store_pin_version(struct shm_ref, uint64_t version) MUST_CHECK;
 /* SHM_FLAG_*, without a lock: checked between the steps of long work. */
 uint32_t shm_store_flags(struct shm_ref);	/* old ref: DELETED */
 

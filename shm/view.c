@@ -176,7 +176,7 @@ shm_view_oldest(struct shm_ref ref)
 /* Under the write lock. */
 static bool
 raise_all(struct shm_ref ref, struct shm_slot *s, uint64_t base_version,
-    const struct shm_view_mark *marks, uint32_t count)
+    uint64_t pinned_version, const struct shm_view_mark *marks, uint32_t count)
 {
 	bool changed = false;
 	uint32_t i;
@@ -187,6 +187,7 @@ raise_all(struct shm_ref ref, struct shm_slot *s, uint64_t base_version,
 	FAULT_HERE(shm_raise);
 	if (base_version > atomic_load(&s->base_version)) {
 		atomic_store(&s->base_version, base_version);
+		atomic_store(&s->pinned_version, pinned_version);
 		changed = true;
 	}
 	return changed;
@@ -200,10 +201,24 @@ shm_view_raise(struct shm_ref ref, uint64_t base_version,
 
 	if (s == NULL)
 		return FAIL(NOT_FOUND, "the slot was evicted");
-	if (raise_all(ref, s, base_version, marks, count))
+	if (raise_all(ref, s, base_version, 0, marks, count))
 		atomic_fetch_add(&s->serial, 1);
 	if (serial != NULL)
 		*serial = atomic_load(&s->serial);
+	shm_rwlock_write_done(shm_slot_lock(s));
+	return OK;
+}
+
+struct err
+shm_view_raise_base(struct shm_ref ref, uint64_t base_version,
+    uint64_t pinned_version)
+{
+	struct shm_slot *s = shm_slot_write(ref);
+
+	if (s == NULL)
+		return FAIL(NOT_FOUND, "the slot was evicted");
+	if (raise_all(ref, s, base_version, pinned_version, NULL, 0))
+		atomic_fetch_add(&s->serial, 1);
 	shm_rwlock_write_done(shm_slot_lock(s));
 	return OK;
 }
@@ -236,7 +251,7 @@ forget_marks(struct shm_slot *s)
 
 struct err
 shm_view_load_end(struct shm_ref ref, uint64_t serial, uint64_t base_version,
-    const struct shm_view_mark *marks, uint32_t count)
+    uint64_t pinned_version, const struct shm_view_mark *marks, uint32_t count)
 {
 	struct shm_slot *s = shm_slot_write(ref);
 	struct err e = OK;
@@ -252,7 +267,7 @@ shm_view_load_end(struct shm_ref ref, uint64_t serial, uint64_t base_version,
 		forget_marks(s);
 		atomic_fetch_and(&s->flags, ~SHM_FLAG_STALE);
 	}
-	raise_all(ref, s, base_version, marks, count);
+	raise_all(ref, s, base_version, pinned_version, marks, count);
 	atomic_fetch_add(&s->serial, 1);
 	atomic_store(&s->load, LOAD_READY);
 out:

@@ -90,9 +90,16 @@ struct shm_view_mark {
 };
 
 /* A new base version (0: not changed) and new marks, as maximum. *serial, if
- * not NULL, is the view's afterwards: what left the view left it there. */
+ * not NULL, is the view's afterwards: what left the view left it there. Who
+ * raises the base made that version, or knows that it bears no pin. */
 struct err shm_view_raise(struct shm_ref, uint64_t base_version,
     const struct shm_view_mark *, uint32_t count, uint64_t *serial) MUST_CHECK;
+
+/* The same of a base version that was found, with the version that it pins the
+ * store to (0: none): both come from one manifest, so news of an older one
+ * change neither. */
+struct err shm_view_raise_base(struct shm_ref, uint64_t base_version,
+    uint64_t pinned_version) MUST_CHECK;
 
 /* Loading. Begin notes the serial, then last commits, manifests and base are
  * read from storage in that order, then end swaps them in and makes the slot
@@ -101,7 +108,7 @@ struct err shm_view_raise(struct shm_ref, uint64_t base_version,
  * again. shm_store_load_begin may be used before, to do it once. */
 struct err shm_view_load_begin(struct shm_ref, uint64_t *serial) MUST_CHECK;
 struct err shm_view_load_end(struct shm_ref, uint64_t serial,
-    uint64_t base_version, const struct shm_view_mark *, uint32_t count)
-    MUST_CHECK;
+    uint64_t base_version, uint64_t pinned_version,
+    const struct shm_view_mark *, uint32_t count) MUST_CHECK;
 
 #endif

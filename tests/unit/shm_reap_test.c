@@ -24,7 +24,8 @@ load(struct shm_ref r, uint64_t base_version)
 	struct err e = shm_view_load_begin(r, &serial);
 
 	if (!err_is(e))
-		e = shm_view_load_end(r, serial, base_version, NULL, 0);
+		e = shm_view_load_end(r, serial, base_version, 0, NULL,
+		    0);
 	return e;
 }
 

@@ -105,7 +105,6 @@ old_refs_are_refused(void **state)
 	assert_err(shm_store_delete(old), ERR_NOT_FOUND);
 	assert_err(shm_store_stale(old), ERR_NOT_FOUND);
 	assert_err(shm_store_evict(old), ERR_NOT_FOUND);
-	assert_err(shm_store_pin_version(old, 1), ERR_NOT_FOUND);
 	assert_err(shm_store_shard_add(old, &u, &shard), ERR_NOT_FOUND);
 	assert_false(shm_store_load_begin(old));
 	assert_int_equal(shm_store_guard_try(old, 0), 0);
@@ -145,7 +144,6 @@ empty_table(void)
 		if (shm_store_slot(ref) == NULL)
 			continue;
 		shm_store_untouch(ref);
-		assert_err(shm_store_pin_version(ref, 0), ERR_OK);
 		assert_err(shm_store_evict(ref), ERR_OK);
 	}
 	assert_true(shm_store_table_sound());
@@ -183,7 +181,7 @@ needed_slots_stay(void **state)
 	assert_true(guard != 0);
 	seal = shm_store_seal_try(refs[3], 1, 0);
 	assert_true(seal != 0);
-	assert_err(shm_store_pin_version(refs[4], 9), ERR_OK);
+	shm_store_touch(refs[4]);
 	assert_true(shm_store_load_begin(refs[5]));
 	atomic_store(&shm_slot_serials(shm_slot_at(refs[6].index))[2], 1);
 	shm_store_touch(refs[7]);

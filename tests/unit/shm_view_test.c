@@ -45,7 +45,7 @@ fresh(void **state)
 	shm_readers_init(&readers);
 	if (err_is(insert_store(key, &u, &ref)) ||
 	    err_is(shm_view_load_begin(ref, &serial)) ||
-	    err_is(shm_view_load_end(ref, serial, 1, NULL, 0)))
+	    err_is(shm_view_load_end(ref, serial, 1, 0, NULL, 0)))
 		return -1;
 	return 0;
 }
@@ -75,7 +75,7 @@ absent_is_not_read(void **state)
 	assert_int_equal(shm_store_load_state(absent), SHM_LOAD_LOADING);
 	assert_err(shm_view_take(absent, &readers, &v), ERR_UNAVAILABLE);
 	assert_err(shm_view_load_begin(absent, &serial), ERR_OK);
-	assert_err(shm_view_load_end(absent, serial, 3, NULL, 0), ERR_OK);
+	assert_err(shm_view_load_end(absent, serial, 3, 0, NULL, 0), ERR_OK);
 	assert_int_equal(shm_store_load_state(absent), SHM_LOAD_READY);
 	assert_err(shm_view_take(absent, &readers, &v), ERR_OK);
 	assert_int_equal(v.base_version, 3);
@@ -102,11 +102,11 @@ copies_all_that_is_known(void **state)
 	assert_err(shm_view_raise(ref, 7, marks, 2, NULL), ERR_OK);
 	shm_shard_raise(shm_store_shard(ref, 2), (struct shm_point){ 11, 64 });
 	shm_shard_raise(shm_store_shard(ref, 0), (struct shm_point){ 1, 8 });
-	assert_err(shm_store_pin_version(ref, 6), ERR_OK);
+	assert_err(shm_view_raise_base(ref, 8, 6), ERR_OK);
 
 	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
 	assert_int_equal(v.shard_count, 3);
-	assert_int_equal(v.base_version, 7);
+	assert_int_equal(v.base_version, 8);
 	assert_int_equal(v.pinned_version, 6);
 	assert_int_equal(room[0].shard, 0);
 	assert_int_equal(room[0].marks.version, 0);
@@ -129,7 +129,7 @@ copies_all_that_is_known(void **state)
 	assert_err(shm_view_take(ref, &readers, &v), ERR_TOO_LARGE);
 	assert_int_equal(v.shard_count, 3);
 	assert_true(shm_view_oldest(ref) == UINT64_MAX);
-	assert_err(shm_store_pin_version(ref, 0), ERR_OK);
+	assert_err(shm_view_raise_base(ref, 9, 0), ERR_OK);
 }
 
 static void
@@ -157,10 +157,42 @@ raise_is_a_maximum(void **state)
 	/* A load with older marks is a maximum as well. */
 	m = mark(1, 5, 50);
 	assert_err(shm_view_load_begin(ref, &first), ERR_OK);
-	assert_err(shm_view_load_end(ref, first, 2, &m, 1), ERR_OK);
+	assert_err(shm_view_load_end(ref, first, 2, 0, &m, 1), ERR_OK);
 	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
 	assert_int_equal(v.base_version, 9);
 	assert_int_equal(room[0].marks.replay_after, 60);
+	shm_view_drop(&readers, &v);
+}
+
+/* A pin comes and goes with the base version that bears it, never with older
+ * news. */
+static void
+a_pin_belongs_to_its_base(void **state)
+{
+	struct shm_view v = view_with(20);
+	uint64_t serial;
+
+	(void)state;
+	assert_err(shm_view_raise_base(ref, 20, 12), ERR_OK);
+	assert_err(shm_view_raise_base(ref, 19, 0), ERR_OK);
+	assert_err(shm_view_raise(ref, 18, NULL, 0, NULL), ERR_OK);
+	assert_err(shm_view_load_begin(ref, &serial), ERR_OK);
+	assert_err(shm_view_load_end(ref, serial, 19, 0, NULL, 0), ERR_OK);
+	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
+	assert_int_equal(v.base_version, 20);
+	assert_int_equal(v.pinned_version, 12);
+	serial = v.serial;
+	shm_view_drop(&readers, &v);
+	assert_err(shm_view_raise_base(ref, 21, 0), ERR_OK);
+	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
+	assert_int_equal(v.pinned_version, 0);
+	assert_true(v.serial > serial);
+	shm_view_drop(&readers, &v);
+	assert_err(shm_view_raise_base(ref, 22, 12), ERR_OK);
+	/* Who commits one makes it from one without a pin. */
+	assert_err(shm_view_raise(ref, 23, NULL, 0, NULL), ERR_OK);
+	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
+	assert_int_equal(v.pinned_version, 0);
 	shm_view_drop(&readers, &v);
 }
 
@@ -235,11 +267,11 @@ dead_writer_leaves_a_stale_slot(void **state)
 	assert_int_equal(test_reap(SHM_WORKER(0)).writers, 1);
 	assert_true((shm_store_flags(ref) & SHM_FLAG_STALE) != 0);
 	assert_err(shm_view_take(ref, &readers, &v), ERR_UNAVAILABLE);
-	assert_err(shm_view_load_end(ref, early, 1, NULL, 0), ERR_CONFLICT);
+	assert_err(shm_view_load_end(ref, early, 1, 0, NULL, 0), ERR_CONFLICT);
 	assert_err(shm_view_take(ref, &readers, &v), ERR_UNAVAILABLE);
 	assert_true(shm_store_load_begin(ref));
 	assert_err(shm_view_load_begin(ref, &serial), ERR_OK);
-	assert_err(shm_view_load_end(ref, serial, 2, NULL, 0), ERR_OK);
+	assert_err(shm_view_load_end(ref, serial, 2, 0, NULL, 0), ERR_OK);
 	assert_err(shm_view_take(ref, &readers, &v), ERR_OK);
 	assert_int_equal(v.base_version, 2);
 	assert_int_equal(v.shard_count, 0);
@@ -299,7 +331,7 @@ dead_loader_leaves_an_absent_slot(void **state)
 	assert_int_equal(test_reap(SHM_WORKER(0)).loads, 1);
 	assert_true(shm_store_load_begin(ref));
 	assert_err(shm_view_load_begin(ref, &serial), ERR_OK);
-	assert_err(shm_view_load_end(ref, serial, 2, NULL, 0), ERR_OK);
+	assert_err(shm_view_load_end(ref, serial, 2, 0, NULL, 0), ERR_OK);
 	assert_int_equal(shm_store_flags(ref), 0);
 }
 
@@ -406,6 +438,7 @@ main(void)
 		TEST(absent_is_not_read),
 		TEST(copies_all_that_is_known),
 		TEST(raise_is_a_maximum),
+		TEST(a_pin_belongs_to_its_base),
 		TEST(oldest_serial_is_kept),
 		TEST(full_book_holds_longer),
 		TEST(dead_writer_leaves_a_stale_slot),

@@ -1,5 +1,7 @@
 #include "store_dir.h"
 
+#include "worker/store/pin.h"
+
 static struct shm_readers readers;
 
 static struct snapshot *
@@ -239,22 +241,28 @@ a_pinned_version_is_read_alone(void **state)
 {
 	struct owner a = own_claim(0);
 	struct snapshot *s;
-	uint64_t version;
+	uint64_t version, base;
+	struct arena arena;
 
 	(void)state;
+	arena_init(&arena, 1u << 20);
 	generation_with(&a, "k1", "a");
 	fold_now(0);
 	see_ok(table_newest(dir, &version));
 	generation_with(&a, "k2", "b");
 	fold_now(0);
 	generation_with(&a, "k3", "c");
-	see_ok(shm_store_pin_version(ref, version));
+	see_ok(pin_change(dir, ref, version, &arena, &base));
+	assert_int_equal(base, version + 2);
 	s = take(NULL);
 	assert_int_equal(s->base->table->version, version);
 	assert_int_equal(s->base->source_count, 1);
 	assert_int_equal(s->shard_count, 0);
 	snapshot_drop(s);
-	see_ok(shm_store_pin_version(ref, 0));
+	see_error(pin_change(dir, ref, base + 1, &arena, &base), NOT_FOUND);
+	see_ok(pin_change(dir, ref, 0, &arena, &base));
+	see_store("k1=a k2=b k3=c");
+	arena_free(&arena);
 }
 
 static void

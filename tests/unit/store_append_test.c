@@ -417,9 +417,9 @@ what_may_not_be_written_to(void **state)
 
 	(void)state;
 	see_ok(append("k1", "a"));
-	see_ok(shm_store_pin_version(ref, 1));
+	see_ok(shm_view_raise_base(ref, 1000, 1));
 	see_error(append_builder(store, &b), BAD_INPUT);
-	see_ok(shm_store_pin_version(ref, 0));
+	see_ok(shm_view_raise_base(ref, 1001, 0));
 	see_ok(append("k2", "a"));
 	see_ok(shm_store_delete(ref));
 	see_error(append_builder(store, &b), BAD_INPUT);

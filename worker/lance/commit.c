@@ -45,6 +45,11 @@ bears(const struct commit_edit *edit, const struct table *t)
 		return true;
 	if (edit->operation == COMMIT_CREATE_MEM_WAL)
 		return t->has_mem_wal;
+	for (i = 0; edit->added_count == 0 && i < edit->metadata_count; i++) {
+		if (!slice_eq(table_metadata_get(t, edit->metadata[i].key),
+		    edit->metadata[i].value))
+			return false;
+	}
 	for (i = 0; i < edit->added_count; i++) {
 		const struct table_file *f = &edit->added[i].files[0];
 

@@ -15,7 +15,8 @@
  * uuid or it does not (field fault B.3). After the put the newest version is
  * looked up by listing: a higher one may mean that ours filled a hole that
  * collection had left. It stands only if the newest bears the same progress
- * (or, of an edit without progress, its new files); else we start again from
+ * (or, of an edit without progress, its new files; without those, its
+ * metadata); else we start again from
  * that one (design 6.3). Whether those files are still on the disk is for the
  * caller to look at before he drains.
  *

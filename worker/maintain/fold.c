@@ -175,7 +175,9 @@ fold(struct fold *f, struct fold_result *result)
 	if (err_is(e))
 		return e;
 	f->committed.version = newest->version;
-	e = table_writable(newest);
+	e = aged_check_table(f->aged, newest);
+	if (!err_is(e))
+		e = table_writable(newest);
 	if (!err_is(e))
 		e = open_generations(f, table_progress_of(newest, &f->uuid),
 		    &result->more);

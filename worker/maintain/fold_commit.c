@@ -229,6 +229,9 @@ build(const struct table *newest, struct arena *arena,
 	struct err e;
 	uint32_t i;
 
+	e = aged_check_table(f->aged, newest);
+	if (err_is(e))
+		return e;
 	/* Folded already, by us before a crash or by another instance. */
 	if (table_progress_of(newest, &f->uuid) >= f->up_to) {
 		edit->operation = COMMIT_NOTHING;

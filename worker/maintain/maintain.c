@@ -1,8 +1,9 @@
 #include "common/base.h"
 
 #include "common/clock.h"
-#include "shm/store_table.h"
+#include "shm/view.h"
 #include "worker/maintain/maintain.h"
+#include "worker/store/pin.h"
 
 struct err
 aged_check(const struct aged_store *a)
@@ -17,6 +18,18 @@ aged_check(const struct aged_store *a)
 	if (clock_mono_ns() > a->deadline_ns)
 		return FAIL(TIMED_OUT, "time limit of a tick");
 	return OK;
+}
+
+struct err
+aged_check_table(const struct aged_store *a, const struct table *newest)
+{
+	uint64_t pinned = pin_of(newest);
+	struct err e;
+
+	if (pinned == 0)
+		return OK;
+	e = shm_view_raise_base(a->ref, newest->version, pinned);
+	return err_is(e) ? e : FAIL(NOT_FOUND, "store is pinned to a version");
 }
 
 struct err

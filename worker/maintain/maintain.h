@@ -12,6 +12,7 @@
 #include "common/config.h"
 #include "shm/store_table.h"
 #include "worker/maintain/ask.h"
+#include "worker/lance/table.h"
 #include "worker/object/object.h"
 #include "worker/object/pace.h"
 #include "worker/store/kind.h"
@@ -38,6 +39,10 @@ struct aged_store {		/* one store, while it is being aged */
 /* NOT_FOUND: deleted, pinned or evicted meanwhile: leave it alone.
  * TIMED_OUT: the time limit. OK: go on. Asked between steps. */
 struct err aged_check(const struct aged_store *) MUST_CHECK;
+/* NOT_FOUND: the newest version of its table, which a commit is about to go on
+ * from, is pinned (pin.h), maybe by another instance. The slot learns of it. */
+struct err aged_check_table(const struct aged_store *,
+    const struct table *newest) MUST_CHECK;
 /* The error with its text where it lives as long as the work. */
 struct err aged_keep(struct aged_store *, struct err) MUST_CHECK;
 

@@ -9,6 +9,7 @@
 #include "shm/view.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/lance/table.h"
+#include "worker/store/pin.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
 #include "worker/store/wal.h"
@@ -272,7 +273,7 @@ load_manifests(struct loading *l)
 }
 
 static struct err
-load_base(struct loading *l, uint64_t *version)
+load_base(struct loading *l, uint64_t *version, uint64_t *pinned)
 {
 	struct shm_slot *slot = shm_store_slot(l->ref);
 	char key[META_MAX_SEQ_KEY_MAX];
@@ -295,6 +296,7 @@ load_base(struct loading *l, uint64_t *version)
 		    slice_of(key)));
 	}
 	*version = t->version;
+	*pinned = pin_of(t);
 	table_free(t);
 	return e;
 }
@@ -313,7 +315,7 @@ raise_clock(const struct loading *l)
 static struct err
 load_once(struct loading *l)
 {
-	uint64_t serial, base_version;
+	uint64_t serial, base_version, pinned_version;
 	struct err e;
 
 	l->max_sequence = l->refused = 0;
@@ -331,12 +333,12 @@ load_once(struct loading *l)
 	if (!err_is(e))
 		e = load_manifests(l);
 	if (!err_is(e))
-		e = load_base(l, &base_version);
+		e = load_base(l, &base_version, &pinned_version);
 	if (err_is(e))
 		return e;
 	raise_clock(l);
-	return shm_view_load_end(l->ref, serial, base_version, l->marks,
-	    l->shard_count);
+	return shm_view_load_end(l->ref, serial, base_version, pinned_version,
+	    l->marks, l->shard_count);
 }
 
 struct err
@@ -393,17 +395,42 @@ look_for_news(struct loading *l, bool *news)
 }
 
 struct err
+reload_base(struct object_dir *dir, struct shm_ref ref)
+{
+	struct shm_slot *slot = shm_store_slot(ref);
+	uint64_t newest;
+	struct arena arena;
+	struct table *t;
+	struct err e;
+
+	if (slot == NULL)
+		return FAIL(NOT_FOUND, "store is not resident any more");
+	e = table_newest(dir, &newest);
+	if (err_is(e) || newest <= atomic_load_explicit(&slot->base_version,
+	    memory_order_acquire))
+		return e;
+	arena_init(&arena, RELOAD_BYTES_MAX);
+	e = table_load(dir, &arena, &t);
+	if (err_is(e)) {
+		log_err(LOG_DEBUG, e, "newest version not loaded");
+		e.what = "load a store";	/* text is in arena */
+	} else {
+		e = shm_view_raise_base(ref, t->version, pin_of(t));
+		table_free(t);
+	}
+	arena_free(&arena);
+	return e;
+}
+
+struct err
 reload_others(struct object_dir *dir, const struct kind *kind,
     struct shm_ref ref)
 {
 	struct loading l = { .dir = dir, .kind = kind, .ref = ref };
-	uint64_t newest;
 	bool news;
 	struct err e;
 
-	e = table_newest(dir, &newest);
-	if (!err_is(e))
-		e = shm_view_raise(ref, newest, NULL, 0, NULL);
+	e = reload_base(dir, ref);
 	if (err_is(e))
 		return e;
 	arena_init(&l.arena, RELOAD_BYTES_MAX);

@@ -1,0 +1,83 @@
+#include "common/base.h"
+
+#include "shm/view.h"
+#include "worker/lance/commit.h"
+#include "worker/store/pin.h"
+#include "worker/store/reload.h"
+
+struct pinning {
+	struct object_dir *dir;
+	uint64_t version;		/* 0: releases */
+	uint64_t only;			/* releases this pin and no other; 0: any */
+};
+
+uint64_t
+pin_of(const struct table *newest)
+{
+	return reload_sequence(newest, SLICE(META_PINNED));
+}
+
+static struct err
+build(const struct table *newest, struct arena *arena,
+    struct commit_edit *edit, void *ctx)
+{
+	const struct pinning *p = ctx;
+	uint64_t now = pin_of(newest);
+	struct arrow_pair *meta;
+	struct err e = OK;
+
+	if (now == p->version || (p->only != 0 && now != p->only))
+		return OK;
+	if (p->version > newest->version)
+		e = FAIL(NOT_FOUND, "no such version");
+	else if (p->version != 0)
+		e = table_version_exists(p->dir, p->version);
+	if (err_is(e))
+		return e;
+	meta = arena_calloc(arena, 1, sizeof(*meta));
+	if (meta == NULL)
+		return FAIL(NO_MEMORY, "pin a store");
+	meta->key = SLICE(META_PINNED);
+	meta->value = p->version == 0 ? SLICE("") :
+	    slice_of(arena_printf(arena, "%llu",
+	    (unsigned long long)p->version));
+	edit->operation = COMMIT_UPDATE;
+	edit->metadata = meta;
+	edit->metadata_count = 1;
+	return OK;
+}
+
+/* Collected between our look and the commit. */
+static struct err
+take_back(struct pinning *p, struct arena *errors)
+{
+	struct commit_result result;
+	struct err e;
+
+	p->only = p->version;
+	p->version = 0;
+	e = commit_run(p->dir, build, p, errors, &result);
+	return err_is(e) ? e : FAIL(NOT_FOUND, "no such version");
+}
+
+struct err
+pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
+    struct arena *errors, uint64_t *base_version)
+{
+	struct pinning p = { .dir = dir, .version = version };
+	struct commit_result result;
+	struct err e;
+
+	e = commit_run(dir, build, &p, errors, &result);
+	if (err_is(e))
+		return e;
+	if (version != 0) {
+		e = table_version_exists(dir, version);
+		if (e.kind == ERR_NOT_FOUND)
+			return take_back(&p, errors);
+		if (err_is(e))
+			return e;
+	}
+	*base_version = result.version;
+	return shm_view_raise_base(ref, result.version, version);
+}
