@@ -42,6 +42,12 @@
 				X(DELETE_KEYS, "delete_keys") \
 				X(APPEND, "append") X(DRAIN, "drain") \
 				X(DELETE, "delete")
+#define METRIC_COLLECTED(X)	X(GENERATION, "generation") X(WAL, "wal") \
+				X(SHARD_MANIFEST, "shard_manifest") \
+				X(VERSION, "version") X(DATA, "data") \
+				X(DELETION, "deletion") X(INDEX, "index") \
+				X(TRANSACTION, "transaction") \
+				X(TEMPORARY, "temporary") X(STORE, "store")
 #define METRIC_SUCCESS(X)	X(SUCCESS, "success") X(FAILED, "failed")
 #define METRIC_DEMAND(X)	X(WRITTEN, "written") \
 				X(UNCHANGED, "unchanged") X(FAILED, "failed")
@@ -60,6 +66,7 @@
 #define METRIC_LABELS(X) /* dimension, label name */ \
 	X(FLUSH, "flush") X(OUTCOME, "outcome") X(SEAL_RESULT, "result") \
 	X(FOLD_RESULT, "result") X(FOLD_PHASE, "phase") \
+	X(COLLECTED, "what") \
 	X(SUCCESS, "result") X(DEMAND, "result") X(KIND, "kind") \
 	X(KIND_OR_ROUTE, "kind") X(TICK_PHASE, "phase") X(STATUS, "status")
 
@@ -93,6 +100,12 @@ enum metric_fold_phase {
 	METRIC_FOLD_PHASE(X)
 #undef X
 	METRIC_FOLD_PHASE_COUNT
+};
+enum metric_collected {
+#define X(v, text) METRIC_COLLECTED_##v,
+	METRIC_COLLECTED(X)
+#undef X
+	METRIC_COLLECTED_COUNT
 };
 enum metric_success {
 #define X(v, text) METRIC_SUCCESS_##v,

@@ -123,6 +123,9 @@ struct shm_slot {
 	_Atomic uint64_t last_used_ns;	/* coarse: who evicts may be wrong a bit */
 	_Atomic uint32_t dirty;		/* appended to since the last clean tick */
 	_Atomic uint32_t reads_refused;	/* too many pending generations */
+	/* The view's when collection left nothing behind that was not in it;
+	 * written under the guard. Stale: one collection more. */
+	_Atomic uint64_t collected_serial;
 
 	struct shm_guard guard;
 	alignas(CACHELINE)

@@ -499,6 +499,71 @@ test_writer(void **state)
 	assert_int_equal(listed("w"), 2);
 }
 
+static void
+see_ok(struct err e)
+{
+	if (err_is(e))
+		fail_msg("%s: %s", err_name(e), e.what);
+}
+
+/* Counted is what went; a step of a large file takes its turn. */
+static void
+test_delete_paced(void **state)
+{
+	static char bytes[6u << 20];
+	struct object_gone gone = { 0 };
+	struct object_pace pace;
+	uint64_t began;
+
+	(void)state;
+	object_pace_init(&pace, 2u << 20);	/* 32 steps a second */
+	memset(bytes, 'x', sizeof(bytes));
+	see_ok(object_put_new(dir, "t/large", slice_make(bytes,
+	    sizeof(bytes))));
+	put("t/u/small", "1");
+	began = clock_mono_ns();
+	see_ok(object_delete_paced(dir, "t", &pace, &gone));
+	assert_true(clock_mono_ns() - began >= 100 * NS_PER_MS);
+	assert_int_equal(gone.objects, 2);
+	assert_true(gone.bytes >= sizeof(bytes));
+	assert_int_equal(object_exists(dir, "t").kind, ERR_NOT_FOUND);
+	see_ok(object_delete_paced(dir, "t", NULL, &gone));
+	assert_int_equal(gone.objects, 2);
+}
+
+/* Its first bytes, its name and its size stay. */
+static void
+test_punch(void **state)
+{
+	static char bytes[64u << 10], got[sizeof(bytes)];
+	struct object_entry entry;
+	uint64_t size, freed = 0, again = 0;
+	int fd;
+
+	(void)state;
+	memset(bytes, 'x', sizeof(bytes));
+	see_ok(object_entry_create(dir, "wal", sizeof(bytes), &entry));
+	see_ok(object_write_sync(entry.fd, bytes, sizeof(bytes), 0));
+	see_ok(object_entry_link(dir, &entry, "wal/1"));
+	close(entry.fd);
+	see_ok(object_entry_punch(dir, "wal/1", 5000, &freed));
+	see_ok(object_entry_punch(dir, "wal/1", 5000, &again));
+	assert_int_equal(again, 0);
+	see_ok(object_entry_open(dir, "wal/1", &fd, &size));
+	assert_int_equal(size, sizeof(bytes));
+	see_ok(object_read_at(fd, got, sizeof(got), 0));
+	close(fd);
+	assert_memory_equal(got, bytes, 8192);
+	/* Unless the file system cannot. */
+	if (freed > 0) {
+		assert_int_equal(freed, sizeof(bytes) - 8192);
+		memset(bytes, 0, sizeof(bytes));
+		assert_memory_equal(got + 8192, bytes, sizeof(bytes) - 8192);
+	}
+	assert_int_equal(object_entry_punch(dir, "wal/2", 0, &freed).kind,
+	    ERR_NOT_FOUND);
+}
+
 /* A large file is cut down before it goes, but not the bytes of another name. */
 static void
 test_delete_large(void **state)
@@ -829,6 +894,8 @@ main(void)
 		TEST(test_race),
 		TEST(test_killed),
 		TEST(test_writer),
+		TEST(test_delete_paced),
+		TEST(test_punch),
 		TEST(test_delete_large),
 		TEST(test_rename),
 		TEST(test_delete_tree),

@@ -5,6 +5,7 @@
 #include "common/fault.h"
 #include "common/log.h"
 #include "worker/lance/next.h"
+#include "worker/lance/own.h"
 
 /* Several times a manifest: what it becomes, its pieces, and the edit. */
 #define MEMORY_MAX	((size_t)TABLE_BYTES_MAX * 4)
@@ -226,7 +227,7 @@ struct err
 commit_run(struct object_dir *dir, commit_build_fn *build, void *ctx,
     struct arena *errors, struct commit_result *result)
 {
-	struct commit c = { .dir = dir, .errors = errors, .uuid = uuid_random() };
+	struct commit c = { .dir = dir, .errors = errors, .uuid = own_uuid() };
 	struct commit_result r = { 0 };
 	bool done = false;
 	struct err e = OK;
@@ -264,7 +265,7 @@ struct err
 commit_create_table(struct object_dir *dir, const struct commit_create *create,
     struct arena *errors)
 {
-	struct commit c = { .dir = dir, .errors = errors, .uuid = uuid_random() };
+	struct commit c = { .dir = dir, .errors = errors, .uuid = own_uuid() };
 	struct commit_result result;
 	bool stands, had;
 	uint64_t newest;

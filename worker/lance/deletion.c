@@ -3,9 +3,9 @@
 #include <roaring/roaring.h>
 #include <stdlib.h>
 
-#include "common/uuid.h"
 #include "worker/arrow/ipc.h"
 #include "worker/lance/deletion.h"
+#include "worker/lance/own.h"
 
 /*
  * The portable format is read by hand: the library's reader checks lengths but
@@ -337,13 +337,12 @@ deletion_write(struct object_dir *table, uint64_t fragment_id,
 {
 	struct table_deletion name = { .kind = TABLE_DELETION_BITMAP,
 		.read_version = read_version, .row_count = deletion_count(d) };
-	struct uuid random = uuid_random();
 	char path[TABLE_NAME_MAX];
 	struct arena arena;
 	struct slice bytes;
 	struct err e;
 
-	memcpy(&name.id, random.bytes + 8, 8);
+	name.id = own_id();
 	table_deletion_name(fragment_id, &name, path);
 	arena_init(&arena, 2ull * FILE_MAX);
 	e = deletion_encode(d, &arena, &bytes);

@@ -7,6 +7,7 @@
 #include "worker/lance/deletion.h"
 #include "worker/lance/index_entry.h"
 #include "worker/lance/key_write.h"
+#include "worker/lance/own.h"
 #include "worker/maintain/fold_parts.h"
 
 /* What goes into the new segment. */
@@ -125,7 +126,7 @@ write_segment(struct fold *f, struct plan *p, struct commit_segment *segment)
 	struct key_written written;
 	struct err e;
 
-	segment->uuid = uuid_random();
+	segment->uuid = own_uuid();
 	segment->field = key->id;
 	key_index_paths_segment(&paths, key, &segment->uuid);
 	e = index_entry_name(p->base->table, key, p->arena, &segment->name);

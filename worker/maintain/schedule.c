@@ -8,6 +8,7 @@
 #include "common/timer.h"
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
+#include "worker/lance/own.h"
 #include "worker/maintain/make_room.h"
 #include "worker/maintain/rate.h"
 #include "worker/maintain/schedule.h"
@@ -472,6 +473,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	ask_init(&sched.env.asks);
 	uuid_to_text(&shard, text);
 	memcpy(sched.env.tag, text, sizeof(sched.env.tag) - 1);
+	own_set((uint32_t)strtoul(sched.env.tag, NULL, 16));
 	list_init(&sched.jobs);
 	list_init(&sched.lanes[LANE_SEAL].queue);
 	list_init(&sched.lanes[LANE_FOLD].queue);

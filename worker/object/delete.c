@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "worker/object/pace.h"
 #include "worker/object/temp.h"
 
 /* A file larger than this is cut down in steps before it is unlinked: giving
@@ -22,26 +23,41 @@
  * lock a file looks like a dead one. */
 #define TEMP_AGE_US	(60 * US_PER_SEC)
 
+struct deleting {
+	struct object_pace *pace;	/* NULL: at once */
+	struct object_gone gone;
+};
+
+/* A step of it costs the disk about what a step of a write does: both are one
+ * change of the file system's journal. */
+static void
+take_step(struct deleting *d)
+{
+	if (d->pace != NULL)
+		object_pace_take(d->pace, OBJECT_PACE_STEP);
+}
+
 /*
  * Under a temporary name, so that nobody opens half a file; and not while it
  * has another name, whose bytes these are as well.
  */
 static void
-cut_down(int dir_fd, const char *leaf)
+cut_down(struct deleting *d, int dir_fd, const char *leaf,
+    const struct stat *st)
 {
 	struct temp t;
-	struct stat st;
 	off_t size;
 
-	if (fstatat(dir_fd, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_size <= CUT_ABOVE)
+	if (!S_ISREG(st->st_mode) || st->st_nlink != 1 ||
+	    st->st_size <= CUT_ABOVE)
 		return;
 	if (err_is(temp_create(dir_fd, &t)))
 		return;
 	if (renameat(dir_fd, leaf, dir_fd, t.name) == 0) {
 		int fd = openat(dir_fd, t.name, O_WRONLY | O_CLOEXEC);
 
-		for (size = st.st_size; fd >= 0 && size > CUT_STEP; ) {
+		for (size = st->st_size; fd >= 0 && size > CUT_STEP; ) {
+			take_step(d);
 			size -= CUT_STEP;
 			if (ftruncate(fd, size) < 0)
 				break;
@@ -53,17 +69,26 @@ cut_down(int dir_fd, const char *leaf)
 }
 
 static struct err
-delete_file(int dir_fd, const char *leaf)
+delete_file(struct deleting *d, int dir_fd, const char *leaf)
 {
-	cut_down(dir_fd, leaf);
+	struct stat st;
+
+	if (fstatat(dir_fd, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? OK : FAIL_OS(IO, "look at object");
+	take_step(d);
+	cut_down(d, dir_fd, leaf, &st);
 	if (unlinkat(dir_fd, leaf, 0) < 0 && errno != ENOENT)
 		return FAIL_OS(IO, "delete object");
+	d->gone.objects++;
+	if (st.st_nlink == 1)
+		d->gone.bytes += (uint64_t)st.st_blocks * 512;
 	return OK;
 }
 
 struct err
 object_delete(struct object_dir *d, const char *name)
 {
+	struct deleting now = { .pace = NULL };
 	struct place p;
 	struct err e;
 
@@ -72,21 +97,21 @@ object_delete(struct object_dir *d, const char *name)
 		return OK;
 	if (err_is(e))
 		return e;
-	e = delete_file(p.fd, p.leaf);
+	e = delete_file(&now, p.fd, p.leaf);
 	temp_place_close(&p);
 	return e;
 }
 
 /* Opens the directory for the walk; an ordinary file is deleted at once. */
 static struct err
-tree_enter(int dir_fd, const char *leaf, DIR **out)
+tree_enter(struct deleting *d, int dir_fd, const char *leaf, DIR **out)
 {
 	int fd = openat(dir_fd, leaf,
 	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	*out = NULL;
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-		return delete_file(dir_fd, leaf);
+		return delete_file(d, dir_fd, leaf);
 	if (fd < 0)
 		return errno == ENOENT ? OK : FAIL_OS(IO, "open tree");
 	*out = fdopendir(fd);
@@ -99,8 +124,8 @@ tree_enter(int dir_fd, const char *leaf, DIR **out)
 	return OK;
 }
 
-struct err
-object_delete_tree(struct object_dir *d, const char *name)
+static struct err
+delete_all(struct object_dir *d, const char *name, struct deleting *how)
 {
 	DIR *stack[TREE_DEPTH_MAX];
 	char names[TREE_DEPTH_MAX][NAME_MAX + 1];
@@ -112,7 +137,7 @@ object_delete_tree(struct object_dir *d, const char *name)
 	e = temp_place_open(d, name, false, &p);
 	if (err_is(e))
 		return e.kind == ERR_NOT_FOUND ? OK : e;
-	e = tree_enter(p.fd, p.leaf, &stack[0]);
+	e = tree_enter(how, p.fd, p.leaf, &stack[0]);
 	if (!err_is(e) && stack[0] != NULL)
 		depth = 1;
 	while (depth > 0 && !err_is(e)) {
@@ -121,8 +146,8 @@ object_delete_tree(struct object_dir *d, const char *name)
 			e = FAIL(CORRUPT, "tree is too deep to delete");
 		} else if (at != NULL) {
 			strcpy(names[depth], at->d_name);
-			e = tree_enter(dirfd(stack[depth - 1]), at->d_name,
-			    &stack[depth]);
+			e = tree_enter(how, dirfd(stack[depth - 1]),
+			    at->d_name, &stack[depth]);
 			if (!err_is(e) && stack[depth] != NULL)
 				depth++;
 		} else if (!err_is(e)) {
@@ -136,6 +161,26 @@ object_delete_tree(struct object_dir *d, const char *name)
 	while (depth > 0)
 		closedir(stack[--depth]);
 	temp_place_close(&p);
+	return e;
+}
+
+struct err
+object_delete_tree(struct object_dir *d, const char *name)
+{
+	struct deleting now = { .pace = NULL };
+
+	return delete_all(d, name, &now);
+}
+
+struct err
+object_delete_paced(struct object_dir *d, const char *name,
+    struct object_pace *pace, struct object_gone *gone)
+{
+	struct deleting slowly = { .pace = pace };
+	struct err e = delete_all(d, name, &slowly);
+
+	gone->objects += slowly.gone.objects;
+	gone->bytes += slowly.gone.bytes;
 	return e;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -125,6 +126,32 @@ object_entry_abandon(struct object_dir *d, struct object_entry *entry)
 	if (entry->name[0] != '\0')
 		unlinkat(d->fd, entry->name, 0);
 	close(entry->fd);
+}
+
+struct err
+object_entry_punch(struct object_dir *d, const char *name, uint64_t keep_bytes,
+    uint64_t *bytes)
+{
+	int fd = openat(d->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t keep = ROUND_UP(keep_bytes, 4096);
+	struct stat before, after;
+	struct err e = OK;
+
+	if (fd < 0)
+		return FAIL_OS(IO, "open wal entry");
+	if (fstat(fd, &before) < 0)
+		e = FAIL_OS(IO, "look at wal entry");
+	else if ((uint64_t)before.st_size > keep &&
+	    (uint64_t)before.st_blocks * 512 > keep &&
+	    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	    (off_t)keep, before.st_size - (off_t)keep) < 0 &&
+	    errno != EOPNOTSUPP && errno != ENOSYS)
+		e = FAIL_OS(IO, "punch a hole into a wal entry");
+	if (!err_is(e) && fstat(fd, &after) == 0 &&
+	    after.st_blocks < before.st_blocks)
+		*bytes += (uint64_t)(before.st_blocks - after.st_blocks) * 512;
+	close(fd);
+	return e;
 }
 
 struct err

@@ -267,7 +267,9 @@ look_at(DIR *dir, const struct dirent *at, struct object_info *info,
 		return false;
 	}
 	info->size_bytes = (uint64_t)st.st_size;
-	info->modified_us = temp_modified_us(&st);
+	/* A link changes the inode and not the bytes: of an object that waited
+	 * for its name the later time tells since when it can be seen. */
+	info->modified_us = MAX(temp_modified_us(&st), temp_changed_us(&st));
 	info->is_dir = S_ISDIR(st.st_mode);
 	return true;
 }

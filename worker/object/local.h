@@ -52,6 +52,12 @@ void object_entry_abandon(struct object_dir *, struct object_entry *);
 struct err object_entry_open(struct object_dir *, const char *name, int *fd,
     uint64_t *size_bytes) MUST_CHECK;
 
+/* Gives back the blocks of an entry behind its first bytes, which stay, as do
+ * its name and size; adds to *bytes what that freed. Done before, or a file
+ * system that cannot: OK, and nothing is added. */
+struct err object_entry_punch(struct object_dir *, const char *name,
+    uint64_t keep_bytes, uint64_t *bytes) MUST_CHECK;
+
 /* Writes and syncs the data in one call (RWF_DSYNC); whole or an error. */
 struct err object_write_sync(int fd, const void *, size_t, uint64_t offset)
     MUST_CHECK;

@@ -37,7 +37,7 @@ struct object_dir;		/* one open directory */
 struct object_info {
 	struct slice name;	/* last component; good during the call back */
 	uint64_t size_bytes;
-	uint64_t modified_us;	/* wall clock */
+	uint64_t modified_us;	/* wall clock: written, or given this name */
 	bool is_dir;
 };
 
@@ -97,6 +97,20 @@ struct err object_rename(struct object_dir *from_dir, const char *from,
 /* A whole tree, file by file; absent is OK. */
 struct err object_delete_tree(struct object_dir *, const char *name) MUST_CHECK;
 
+struct object_pace;		/* how fast background work may go; pace.h */
+
+/*
+ * An object or a whole tree, at the pace of background work (NULL: at once).
+ * *gone is added to, also before an error: what went, and the bytes that it
+ * took on the disk.
+ */
+struct object_gone {
+	uint64_t objects, bytes;
+};
+
+struct err object_delete_paced(struct object_dir *, const char *name,
+    struct object_pace *, struct object_gone *) MUST_CHECK;
+
 /*
  * A large object, written front to back in pieces. Nothing is visible before
  * object_writer_finish, which makes it durable under its name (EXISTS: taken).
@@ -104,8 +118,7 @@ struct err object_delete_tree(struct object_dir *, const char *name) MUST_CHECK;
  */
 struct object_writer;
 
-struct object_pace;		/* how fast a writer may go; pace.h; NULL: full */
-
+/* Pace NULL: as fast as it can. */
 struct err object_writer_open(struct object_dir *, const char *name,
     struct object_pace *, struct object_writer **) MUST_CHECK;
 struct err object_writer_write(struct object_writer *, const void *, size_t)

@@ -273,9 +273,21 @@ temp_list_next(DIR *dir, struct err *e)
 	return at;
 }
 
+static uint64_t
+us_of(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * US_PER_SEC + (uint64_t)t->tv_nsec /
+	    NS_PER_US;
+}
+
 uint64_t
 temp_modified_us(const struct stat *st)
 {
-	return (uint64_t)st->st_mtim.tv_sec * US_PER_SEC +
-	    (uint64_t)st->st_mtim.tv_nsec / NS_PER_US;
+	return us_of(&st->st_mtim);
+}
+
+uint64_t
+temp_changed_us(const struct stat *st)
+{
+	return us_of(&st->st_ctim);
 }

@@ -65,6 +65,7 @@ struct err temp_list_open(struct object_dir *, const char *prefix, DIR **)
     MUST_CHECK;
 struct dirent *temp_list_next(DIR *, struct err *);
 uint64_t temp_modified_us(const struct stat *);
+uint64_t temp_changed_us(const struct stat *);	/* its inode */
 
 /*
  * Said by whatever is about to ask the disk. No lock of the segment is held
