@@ -4,6 +4,7 @@
 #   make check          install, build, run every test (short forms)
 #   make try-lancedb    open the tables of ./data with LanceDB
 #   make torture | bench | fuzz    their long forms
+#   make bench-stall               what a fold does to those beside it
 #   make clean
 #
 # One library of everything but the mains; variants build beside each other:
@@ -146,6 +147,9 @@ check: check-build
 torture bench: check-build
 	LONG=1 tests/run $@
 
+bench-stall: check-build
+	LONG=1 python3 tests/bench/stall_test.py
+
 # Each target for FUZZ_SECONDS; what it finds stays in build/fuzz/new/.
 fuzz:
 	tools/deps.sh build fuzz
@@ -162,6 +166,6 @@ clean:
 	rm -rf build
 
 .PHONY: all helpers threaded tests unit man run try-lancedb check-build check \
-	torture bench fuzz fuzzers clean
+	torture bench bench-stall fuzz fuzzers clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)

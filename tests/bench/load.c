@@ -15,11 +15,14 @@
 /*
  * load - HTTP/1.1 load on one port from one thread, and what it measured.
  *
- *	load PORT CONNECTIONS SECONDS append STORE PREFIX
- *	load PORT CONNECTIONS SECONDS get PATH KEYS
+ *	load PORT CONNECTIONS[@RATE] SECONDS append STORE PREFIX
+ *	load PORT CONNECTIONS[@RATE] SECONDS get PATH KEYS
  *
  * Each connection is kept alive and has one request in flight; the next is sent
- * as soon as the answer is complete. append sends rows of 2 KB with ids
+ * as soon as the answer is complete. With a RATE (requests a second, all
+ * connections together) each is sent when it is due, or at once if the answer
+ * before it came too late; its latency counts from when it was due, so that a
+ * stall is felt by all that it delays. append sends rows of 2 KB with ids
  * PREFIX-CONNECTION-NUMBER; in PATH a "{}" becomes a random number below KEYS.
  * Prints one line of JSON: requests, errors (any status above 299, or a lost
  * connection), rate a second, and latencies in microseconds. Exit status 1 if
@@ -42,7 +45,8 @@ struct conn {
 	int fd;
 	uint32_t index;
 	uint32_t number;		/* of its next row */
-	uint64_t sent_ns;
+	uint64_t sent_ns;		/* or due, if there is a rate */
+	bool waits;			/* for its next request to be due */
 	char request[REQUEST_BYTES];
 	size_t request_bytes, written;
 	char head[HEAD_BYTES];
@@ -56,6 +60,7 @@ static struct {
 	struct sockaddr_in peer;
 	uint32_t connections;
 	double seconds;
+	uint64_t every_ns;		/* a connection's requests; 0: no rate */
 	bool append;
 	const char *target;		/* store, or path */
 	const char *prefix;
@@ -197,7 +202,9 @@ static void
 start(struct conn *c)
 {
 	make_request(c);
-	c->sent_ns = now_ns();
+	if (plan.every_ns == 0)
+		c->sent_ns = now_ns();
+	c->waits = false;
 	if (!send_request(c)) {
 		errors++;
 		close(c->fd);
@@ -215,7 +222,32 @@ finish(struct conn *c)
 		samples[sample_count++] = (uint32_t)MIN(us, UINT32_MAX);
 	if (atoi(c->head + 9) > 299)
 		errors++;
-	start(c);
+	if (plan.every_ns == 0) {
+		start(c);
+		return;
+	}
+	c->sent_ns += plan.every_ns;
+	c->waits = true;
+}
+
+/* Starts what is due; the time until the next one is, at most max_ns. */
+static uint64_t
+start_due(struct conn *conns, uint64_t max_ns)
+{
+	uint64_t now = now_ns(), left = max_ns;
+	uint32_t i;
+
+	for (i = 0; i < plan.connections; i++) {
+		struct conn *c = &conns[i];
+
+		if (!c->waits)
+			continue;
+		if (c->sent_ns <= now)
+			start(c);
+		else
+			left = MIN(left, c->sent_ns - now);
+	}
+	return left;
 }
 
 /* True once the last byte of the body has come. */
@@ -312,9 +344,11 @@ percentile(double share)
 static void
 read_plan(int argc, char **argv)
 {
+	const char *rate;
+
 	if (argc != 7 || (strcmp(argv[4], "append") != 0 &&
 	    strcmp(argv[4], "get") != 0)) {
-		fprintf(stderr, "usage: load PORT CONNECTIONS SECONDS "
+		fprintf(stderr, "usage: load PORT CONNECTIONS[@RATE] SECONDS "
 		    "append STORE PREFIX | get PATH KEYS\n");
 		exit(2);
 	}
@@ -322,6 +356,10 @@ read_plan(int argc, char **argv)
 	plan.peer.sin_port = htons((uint16_t)atoi(argv[1]));
 	plan.peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	plan.connections = (uint32_t)atoi(argv[2]);
+	rate = strchr(argv[2], '@');
+	if (rate != NULL && atof(rate + 1) > 0)
+		plan.every_ns = (uint64_t)(plan.connections * 1e9 /
+		    atof(rate + 1));
 	plan.seconds = atof(argv[3]);
 	plan.append = strcmp(argv[4], "append") == 0;
 	plan.target = argv[5];
@@ -357,10 +395,15 @@ main(int argc, char **argv)
 	}
 	begun = now_ns();
 	end = begun + (uint64_t)(plan.seconds * 1e9);
-	for (i = 0; i < plan.connections; i++)
-		start(&conns[i]);
+	for (i = 0; i < plan.connections; i++) {
+		conns[i].sent_ns = begun + plan.every_ns * i / plan.connections;
+		conns[i].waits = true;
+	}
 	while (now_ns() < end) {
-		n = epoll_wait(epoll, events, ARRAY_LEN(events), 100);
+		uint64_t left = start_due(conns, 100000000);
+		struct timespec wait = { 0, (long)left };
+
+		n = epoll_pwait2(epoll, events, ARRAY_LEN(events), &wait, NULL);
 		for (i = 0; n > 0 && i < (uint32_t)n; i++)
 			turn(events[i].data.ptr, events[i].events);
 	}
