@@ -319,7 +319,9 @@ data_file_open(struct object_dir *dir, const char *name,
 	e = object_map_open(dir, name, &map);
 	if (err_is(e))
 		return e;
+	object_map_sparse(&map, true);
 	e = data_file_parse(slice_make(map.ptr, map.len), ids, &f);
+	object_map_sparse(&map, false);
 	if (err_is(e)) {
 		object_map_close(&map);
 		return e;

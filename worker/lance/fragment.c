@@ -107,6 +107,15 @@ fragment_open_generation(struct object_dir *dir, struct arena *errors,
 }
 
 void
+fragment_sparse(const struct fragment *f, bool sparse)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->file_count; i++)
+		object_map_sparse(&f->files[i]->map, sparse);
+}
+
+void
 fragment_close(struct fragment *f)
 {
 	uint32_t i;

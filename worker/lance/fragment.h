@@ -46,6 +46,8 @@ struct err fragment_open(struct object_dir *table, const struct table_fragment *
 struct err fragment_open_generation(struct object_dir *dir, struct arena *errors,
     struct fragment **) MUST_CHECK;
 void fragment_close(struct fragment *);		/* NULL is fine */
+/* As object_map_sparse, for all of its files. */
+void fragment_sparse(const struct fragment *, bool sparse);
 
 /* The columns of the projection, a schema with Lance ids, of a run of rows. */
 struct err fragment_read(const struct fragment *,

@@ -93,6 +93,22 @@ probe_guarded(void *ctx)
 	return e;
 }
 
+/* It looks at a value here and there. */
+static struct err
+probe(struct effect *x)
+{
+	const struct base *b = x->fold->base;
+	struct err e;
+	uint32_t i;
+
+	for (i = 0; i < b->source_count; i++)
+		fragment_sparse(b->sources[i]->fragment, true);
+	e = object_map_guarded(probe_guarded, x);
+	for (i = 0; i < b->source_count; i++)
+		fragment_sparse(b->sources[i]->fragment, false);
+	return e;
+}
+
 /* Deletion files of the base fragments that lose rows; a fragment that loses
  * all of them goes. */
 static struct err
@@ -188,7 +204,7 @@ make_edit(struct effect *x, struct commit_edit *edit)
 
 	edit->operation = COMMIT_UPDATE;
 	if (x->fold->added != NULL) {
-		e = object_map_guarded(probe_guarded, x);
+		e = probe(x);
 		if (!err_is(e))
 			e = write_deletions(x, edit);
 		if (!err_is(e))

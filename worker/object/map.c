@@ -97,6 +97,15 @@ out:
 }
 
 void
+object_map_sparse(const struct object_map *m, bool sparse)
+{
+	/* Advice: where it is refused, more is read than is needed. */
+	if (m->len > 0)
+		(void)madvise((void *)(uintptr_t)m->ptr, m->len,
+		    sparse ? MADV_RANDOM : MADV_NORMAL);
+}
+
+void
 object_map_close(struct object_map *m)
 {
 	if (m->len > 0)

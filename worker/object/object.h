@@ -146,5 +146,9 @@ struct object_map {
 struct err object_map_open(struct object_dir *, const char *name,
     struct object_map *) MUST_CHECK;
 void object_map_close(struct object_map *);
+/* sparse: what is read of it lies far apart, so that the kernel's read-ahead (of
+ * megabytes on some machines) would read the whole file for some values. Until
+ * told otherwise that is not so. */
+void object_map_sparse(const struct object_map *, bool sparse);
 
 #endif
