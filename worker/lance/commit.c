@@ -31,6 +31,18 @@ is_ours(const struct commit *c, const struct table *t)
 	return slice_eq(t->transaction_uuid, slice_of(text));
 }
 
+static bool
+all_gone(const struct commit_edit *edit, const struct table *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < edit->removed_count; i++) {
+		if (table_fragment_find(t, edit->removed[i]) != NULL)
+			return false;
+	}
+	return true;
+}
+
 /* Whether a newer version than ours goes on from ours. */
 static bool
 bears(const struct commit_edit *edit, const struct table *t)
@@ -46,6 +58,8 @@ bears(const struct commit_edit *edit, const struct table *t)
 		return true;
 	if (edit->operation == COMMIT_CREATE_MEM_WAL)
 		return t->has_mem_wal;
+	if (edit->operation == COMMIT_REWRITE)
+		return all_gone(edit, t);
 	for (i = 0; edit->added_count == 0 && i < edit->metadata_count; i++) {
 		if (!slice_eq(table_metadata_get(t, edit->metadata[i].key),
 		    edit->metadata[i].value))

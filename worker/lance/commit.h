@@ -15,10 +15,11 @@
  * uuid or it does not (field fault B.3). After the put the newest version is
  * looked up by listing: a higher one may mean that ours filled a hole that
  * collection had left. It stands only if the newest bears the same progress
- * (or, of an edit without progress, its new files; without those, its
- * metadata); else we start again from
- * that one (design 6.3). Whether those files are still on the disk is for the
- * caller to look at before he drains.
+ * (or, of an edit without progress, its new files, or without those its
+ * metadata; of a rewrite, whose new files may have been rewritten again, none of
+ * those that it removed); else we start again from that one (design 6.3).
+ * Whether those files are still on the disk is for the caller to look at before
+ * he drains.
  *
  * Death:	a commit is there whole or not at all. What stays behind is a
  *		transaction file that no manifest names.
@@ -37,6 +38,8 @@ enum commit_operation {
 	COMMIT_NOTHING,			/* the edit stands already */
 	COMMIT_APPEND,			/* new fragments only */
 	COMMIT_UPDATE,			/* whatever a fold changes */
+	COMMIT_REWRITE,			/* what is added has the rows of what is
+					 * removed, but for deleted ones */
 	COMMIT_CREATE_MEM_WAL,		/* the entry of lance-format.md 7.1 */
 };
 

@@ -97,44 +97,99 @@ make_file(struct arena *a, struct slice name, uint64_t size_bytes)
 	return m;
 }
 
+static Pb__Uuid *
+make_uuid(struct arena *a, const struct uuid *uuid)
+{
+	Pb__Uuid *m = arena_alloc(a, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	pb__uuid__init(m);
+	m->has_uuid = 1;
+	m->uuid = bytes_of(slice_make(uuid->bytes, sizeof(uuid->bytes)));
+	return m;
+}
+
+static Pb__Any *
+make_details(struct arena *a)
+{
+	Pb__Any *m = arena_alloc(a, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	pb__any__init(m);
+	m->has_type_url = 1;
+	m->type_url = bytes_of(SLICE(BTREE_DETAILS));
+	return m;
+}
+
+/* Two of them, or NULL. */
+static Pb__IndexFile **
+make_files(struct arena *a, const struct commit_segment *s)
+{
+	Pb__IndexFile **files = arena_calloc(a, 2, sizeof(*files));
+
+	if (files == NULL)
+		return NULL;
+	files[0] = make_file(a, SLICE("page_data.lance"), s->data_bytes);
+	files[1] = make_file(a, SLICE("page_lookup.lance"), s->lookup_bytes);
+	return files[0] == NULL || files[1] == NULL ? NULL : files;
+}
+
 static struct err
 make_entry(struct arena *a, const struct commit_segment *s, uint64_t version,
     Pb__IndexMetadata **out)
 {
 	Pb__IndexMetadata *m = arena_alloc(a, sizeof(*m));
-	Pb__Uuid *uuid = arena_alloc(a, sizeof(*uuid));
-	Pb__Any *details = arena_alloc(a, sizeof(*details));
-	Pb__IndexFile **files = arena_calloc(a, 2, sizeof(*files));
 	int32_t *field = arena_alloc(a, sizeof(*field));
 
-	if (m == NULL || uuid == NULL || details == NULL || files == NULL ||
-	    field == NULL)
+	if (m == NULL || field == NULL)
 		return FAIL(NO_MEMORY, "index section");
 	pb__index_metadata__init(m);
-	pb__uuid__init(uuid);
-	pb__any__init(details);
-	uuid->has_uuid = 1;
-	uuid->uuid = bytes_of(slice_make(s->uuid.bytes, sizeof(s->uuid.bytes)));
-	details->has_type_url = 1;
-	details->type_url = bytes_of(SLICE(BTREE_DETAILS));
 	*field = s->field;
-	m->uuid = uuid;
+	m->uuid = make_uuid(a, &s->uuid);
 	m->fields = field;
 	m->n_fields = 1;
 	m->has_name = m->has_dataset_version = m->has_fragment_bitmap = 1;
 	m->name = bytes_of(s->name);
 	m->dataset_version = version;
 	m->fragment_bitmap = bytes_of(s->fragments);
-	m->details = details;
+	m->details = make_details(a);
 	m->has_index_version = m->has_created_ms = 1;
 	m->created_ms = clock_wall_us() / 1000;
-	m->files = files;
+	m->files = make_files(a, s);
 	m->n_files = 2;
-	files[0] = make_file(a, SLICE("page_data.lance"), s->data_bytes);
-	files[1] = make_file(a, SLICE("page_lookup.lance"), s->lookup_bytes);
-	if (files[0] == NULL || files[1] == NULL)
+	if (m->uuid == NULL || m->details == NULL || m->files == NULL)
 		return FAIL(NO_MEMORY, "index section");
 	*out = m;
+	return OK;
+}
+
+struct err
+index_entry_rewritten(struct arena *a, const struct commit_edit *edit,
+    struct Pb__RewrittenIndex ***out, size_t *count)
+{
+	uint32_t n = edit->segment_count == 0 ? 0 : edit->dropped_count, i;
+	Pb__RewrittenIndex **list = arena_calloc(a, n, sizeof(*list));
+	Pb__RewrittenIndex *room = arena_calloc(a, n, sizeof(*room));
+
+	if (list == NULL || room == NULL)
+		return FAIL(NO_MEMORY, "transaction");
+	for (i = 0; i < n; i++) {
+		Pb__RewrittenIndex *m = list[i] = &room[i];
+
+		pb__rewritten_index__init(m);
+		m->old = make_uuid(a, &edit->dropped[i]);
+		m->added = make_uuid(a, &edit->segments[0].uuid);
+		m->details = make_details(a);
+		m->files = make_files(a, &edit->segments[0]);
+		m->n_files = 2;
+		if (m->old == NULL || m->added == NULL || m->details == NULL ||
+		    m->files == NULL)
+			return FAIL(NO_MEMORY, "transaction");
+	}
+	*out = list;
+	*count = n;
 	return OK;
 }
 

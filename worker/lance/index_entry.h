@@ -24,6 +24,7 @@
 #include "worker/lance/commit.h"
 
 struct deletion;
+struct Pb__RewrittenIndex;
 
 /* Whether it is a segment of the key's index, in a format that we can read. */
 bool index_entry_is_segment(const struct table *, const struct arrow_field *key,
@@ -37,5 +38,9 @@ struct err index_entry_fragments(const struct table_index *, struct deletion **)
  * which are built from version `version` of the table. */
 struct err index_entry_change(struct arena *, const struct commit_edit *,
     uint64_t version, struct slice *section) MUST_CHECK;
+/* The same for the transaction of a rewrite: the new segment goes on for each
+ * that is dropped. */
+struct err index_entry_rewritten(struct arena *, const struct commit_edit *,
+    struct Pb__RewrittenIndex ***, size_t *count) MUST_CHECK;
 
 #endif

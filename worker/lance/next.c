@@ -256,6 +256,8 @@ struct change {				/* of the list of fragments */
 	Pb__DataFragment **updated;
 	size_t updated_count;
 	Pb__DataFragment **added;	/* without ids */
+	Pb__DataFragment **removed;
+	size_t removed_count;
 };
 
 static const struct commit_deletion *
@@ -288,13 +290,12 @@ change_old(struct arena *a, const Pb__Manifest *m,
 {
 	const struct commit_deletion *d;
 	Pb__DataFragment *f;
-	uint32_t removed = 0;
 	size_t i;
 
 	for (i = 0; i < m->n_fragments; i++) {
 		f = m->fragments[i];
 		if (commit_edit_removes(edit, f->id)) {
-			removed++;
+			c->removed[c->removed_count++] = f;
 			continue;
 		}
 		d = find_deletion(edit, f->id);
@@ -309,7 +310,7 @@ change_old(struct arena *a, const Pb__Manifest *m,
 		}
 		c->all[c->all_count++] = f;
 	}
-	if (removed != edit->removed_count ||
+	if (c->removed_count != edit->removed_count ||
 	    c->updated_count != edit->deletion_count)
 		return FAIL(BAD_INPUT, "the edit names fragments that are gone");
 	return OK;
@@ -329,7 +330,9 @@ change_fragments(struct arena *a, const struct table *t,
 	    sizeof(*c->all));
 	c->updated = arena_calloc(a, edit->deletion_count, sizeof(*c->updated));
 	c->added = arena_calloc(a, edit->added_count, sizeof(*c->added));
-	if (c->all == NULL || c->updated == NULL || c->added == NULL)
+	c->removed = arena_calloc(a, m->n_fragments, sizeof(*c->removed));
+	if (c->all == NULL || c->updated == NULL || c->added == NULL ||
+	    c->removed == NULL)
 		return FAIL(NO_MEMORY, "fragments");
 	e = change_old(a, m, edit, c);
 	if (err_is(e))
@@ -346,6 +349,32 @@ change_fragments(struct arena *a, const struct table *t,
 	return OK;
 }
 
+/* One group. Other than elsewhere the new fragments have their ids. */
+static struct err
+fill_rewrite(struct arena *a, Pb__Transaction *txn,
+    const struct commit_edit *edit, const struct change *c)
+{
+	Pb__Rewrite *rewrite = arena_alloc(a, sizeof(*rewrite));
+	Pb__RewriteGroup *group = arena_alloc(a, sizeof(*group));
+	Pb__RewriteGroup **groups = arena_calloc(a, 1, sizeof(*groups));
+
+	if (rewrite == NULL || group == NULL || groups == NULL)
+		return FAIL(NO_MEMORY, "transaction");
+	MUST(edit->deletion_count == 0 && edit->progress_count == 0);
+	pb__rewrite_group__init(group);
+	group->old = c->removed;
+	group->n_old = c->removed_count;
+	group->added = c->all + c->all_count - edit->added_count;
+	group->n_added = edit->added_count;
+	groups[0] = group;
+	pb__rewrite__init(rewrite);
+	rewrite->groups = groups;
+	rewrite->n_groups = 1;
+	txn->rewrite = rewrite;
+	return index_entry_rewritten(a, edit, &rewrite->indices,
+	    &rewrite->n_indices);
+}
+
 static struct err
 fill_operation(struct arena *a, Pb__Transaction *txn,
     const struct commit_edit *edit, const struct change *c)
@@ -355,6 +384,8 @@ fill_operation(struct arena *a, Pb__Transaction *txn,
 
 	if (append == NULL || update == NULL)
 		return FAIL(NO_MEMORY, "transaction");
+	if (edit->operation == COMMIT_REWRITE)
+		return fill_rewrite(a, txn, edit, c);
 	if (edit->operation == COMMIT_APPEND) {
 		MUST(edit->removed_count == 0 && edit->deletion_count == 0 &&
 		    edit->progress_count == 0);

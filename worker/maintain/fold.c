@@ -186,7 +186,7 @@ fold(struct fold *f, struct fold_result *result)
 		e = prepare_and_commit(f);
 	if (err_is(e))
 		return e;
-	result->rows = f->fragment.row_count;
+	result->rows = f->file.fragment.row_count;
 	began = clock_mono_ns();
 	e = drain(f, &result->reclaimed);
 	time_phase(METRIC_FOLD_PHASE_DRAIN, began, e);
@@ -208,7 +208,7 @@ fold_shard(struct aged_store *aged, uint32_t shard,
 	for (i = 0; i < f.source_count; i++)
 		source_drop(f.sources[i]);
 	source_drop(f.added);
-	key_index_close(f.keys);
+	key_index_close(f.file.keys);
 	base_drop(f.base);
 	arena_free(&f.arena);
 	return e;

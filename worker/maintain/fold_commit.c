@@ -74,7 +74,7 @@ probe_guarded(void *ctx)
 {
 	struct effect *x = ctx;
 	const struct source *added = x->fold->added;
-	const struct key_index *keys = x->fold->keys;
+	const struct key_index *keys = x->fold->file.keys;
 	uint64_t i, count = key_index_count(keys);
 	struct err e = OK;
 	uint32_t k;
@@ -155,12 +155,12 @@ add_fragment(struct effect *x, struct commit_edit *edit)
 	struct table_fragment *added;
 
 	if (x->losers != NULL &&
-	    deletion_count(x->losers) == f->fragment.row_count)
+	    deletion_count(x->losers) == f->file.fragment.row_count)
 		return OK;		/* every row was overtaken */
 	added = arena_calloc(x->arena, 1, sizeof(*added));
 	if (added == NULL)
 		return FAIL(NO_MEMORY, "add a fragment");
-	*added = f->fragment;
+	*added = f->file.fragment;
 	edit->added = added;
 	edit->added_count = 1;
 	if (x->losers == NULL)
@@ -210,7 +210,8 @@ make_edit(struct effect *x, struct commit_edit *edit)
 		if (!err_is(e))
 			e = add_fragment(x, edit);
 		if (!err_is(e) && edit->added_count > 0)
-			e = fold_index(x->fold, x->arena, edit);
+			e = key_segment_add(x->fold->aged, x->fold->base,
+			    x->fold->file.keys, x->arena, edit);
 	}
 	return err_is(e) ? e : add_progress(x, edit);
 }

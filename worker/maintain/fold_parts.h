@@ -4,13 +4,7 @@
 /*
  * fold_parts - one pass of a fold between its files: fold.c chooses, drains
  * and publishes, fold_prepare.c writes the new fragment, fold_commit.c makes
- * the version of the base table, fold_index.c its key index.
- *
- * The key index of the base stays a few segments, and what a fold writes of it
- * does not grow with the base: its own keys, those of fragments that have no
- * segment yet, and segments that are no larger than all that together, so that
- * each key is written again only when its segment at least doubles. None grows
- * beyond FOLD_SEGMENT_ROWS.
+ * the version of the base table.
  *
  * Lifetime:	one pass, one thread.
  */
@@ -18,10 +12,11 @@
 #include "worker/lance/commit.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/maintain/fold.h"
+#include "worker/maintain/key_segment.h"
+#include "worker/maintain/merged_file.h"
 #include "worker/store/snapshot.h"
 
 #define FOLD_ARENA_MAX	(256u << 20)
-#define FOLD_SEGMENT_ROWS	(2u << 20)
 
 struct fold {
 	struct aged_store *aged;
@@ -36,12 +31,8 @@ struct fold {
 	uint32_t source_count;
 	struct source **sources;	/* the generations, oldest first */
 
-	/* The new fragment; row_count 0: there is none. */
-	char file[96];			/* its name below data/ */
-	struct table_fragment fragment;
-	struct table_file data;
-	struct source *added;
-	struct key_index *keys;		/* its keys, in memory */
+	struct merged_file file;	/* the new fragment's */
+	struct source *added;		/* NULL: it has no row */
 
 	struct base *base;		/* the version that was looked at last */
 	struct commit_result committed;
@@ -49,9 +40,5 @@ struct fold {
 
 struct err fold_prepare(struct fold *) MUST_CHECK;
 struct err fold_commit(struct fold *) MUST_CHECK;
-/* The segment of the new fragment, for the edit that adds it to f->base: its
- * files are durable when OK. Memory: the arena. */
-struct err fold_index(struct fold *, struct arena *, struct commit_edit *)
-    MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/arena.h"
+#include "common/buf.h"
 #include "worker/store/merge_sources.h"
 #include "worker/store/near.h"
 #include "worker/store/row.h"
@@ -23,6 +24,7 @@ struct cursor {
 	const struct key_index *index;
 	const struct base *base;	/* NULL: a generation */
 	const struct base_keys *keys;
+	const bool *some;		/* sources of the base; NULL: all */
 	uint64_t at, count;		/* position in the keys */
 	const struct source *source;	/* where the row at it is */
 	uint32_t row;
@@ -37,6 +39,11 @@ struct merge {
 	uint32_t same_count;
 	uint32_t *same;			/* those on one key */
 	bool started;
+	bool keep_all;
+	struct buf lost;		/* struct merge_row; behind them: */
+	size_t lost_at;			/* bytes of it that were given out */
+	struct merge_row last;		/* the one that counts, */
+	bool has_last;			/* if it is still to come */
 	struct arena scratch;		/* sequences and comparisons */
 	struct arena row_arena;		/* what merge_read handed out */
 	struct batch row_batch;
@@ -60,6 +67,7 @@ merge_new(const struct store_shape *shape, uint32_t sources_max,
 	m->same = calloc(n, sizeof(*m->same));
 	arena_init(&m->scratch, SCRATCH_MAX);
 	arena_init(&m->row_arena, SCRATCH_MAX);
+	buf_init(&m->lost, SCRATCH_MAX);
 	e = m->cursors == NULL || m->heap == NULL || m->same == NULL ?
 	    FAIL(NO_MEMORY, "merge sources") : tail_cache_new(&m->tails);
 	if (err_is(e))
@@ -77,6 +85,7 @@ merge_free(struct merge *m)
 	tail_cache_free(m->tails);
 	arena_free(&m->scratch);
 	arena_free(&m->row_arena);
+	buf_free(&m->lost);
 	free(m->same);
 	free(m->heap);
 	free(m->cursors);
@@ -96,12 +105,25 @@ merge_add_source(struct merge *m, const struct source *s)
 void
 merge_add_base(struct merge *m, const struct base *b)
 {
+	merge_add_base_some(m, b, NULL);
+}
+
+void
+merge_keep_all(struct merge *m)
+{
+	MUST(!m->started);
+	m->keep_all = true;
+}
+
+void
+merge_add_base_some(struct merge *m, const struct base *b, const bool *some)
+{
 	uint32_t i;
 
 	MUST(!m->started && b->keys_count <= m->cursor_max - m->cursor_count);
 	for (i = 0; i < b->keys_count; i++)
 		m->cursors[m->cursor_count++] = (struct cursor){
-			.base = b, .keys = &b->keys[i],
+			.base = b, .keys = &b->keys[i], .some = some,
 			.index = b->keys[i].index,
 			.count = key_index_count(b->keys[i].index),
 		};
@@ -129,7 +151,8 @@ find_row(struct cursor *c)
 		c->row = key_index_row(c->index, c->at);
 		return !fragment_is_deleted(c->source->fragment, c->row);
 	}
-	if (!base_row(c->base, c->keys, c->at, &source, &c->row))
+	if (!base_row(c->base, c->keys, c->at, &source, &c->row) ||
+	    (c->some != NULL && !c->some[source]))
 		return false;
 	c->source = c->base->sources[source];
 	return true;
@@ -283,6 +306,28 @@ merge_compare(const struct store_shape *shape, const struct merge_row *a,
 	return e;
 }
 
+/* The better of two rows of one key, into *best; the other one has lost. */
+static struct err
+take_better(struct merge *m, const struct merge_row *r, struct merge_row *best)
+{
+	const struct merge_row *loser = r;
+	struct merge_row had = *best;
+	struct err e;
+	int order;
+
+	arena_reset(&m->scratch);
+	e = merge_compare(m->shape, r, best, &m->scratch, &order);
+	if (err_is(e))
+		return e;
+	if (order > 0) {
+		*best = *r;
+		loser = &had;
+	}
+	if (m->keep_all && !buf_append(&m->lost, loser, sizeof(*loser)))
+		return FAIL(NO_MEMORY, "rows of one key");
+	return OK;
+}
+
 /* The row of this key that counts in the cursor's source, and past all of
  * them: another engine may have put rows of ours and its own into one. */
 static struct err
@@ -292,15 +337,10 @@ take_best(struct merge *m, struct cursor *c, struct merge_row *best)
 	c->at++;
 	while (settle(c) && slice_eq(c->key, best->key)) {
 		struct merge_row r = row_of(c);
-		struct err e;
-		int order;
+		struct err e = take_better(m, &r, best);
 
-		arena_reset(&m->scratch);
-		e = merge_compare(m->shape, &r, best, &m->scratch, &order);
 		if (err_is(e))
 			return e;
-		if (order > 0)
-			*best = r;
 		c->at++;
 	}
 	return OK;
@@ -319,18 +359,25 @@ take_same(struct merge *m)
 		m->same[m->same_count++] = heap_pop(m);
 }
 
-struct err
-merge_next(struct merge *m, struct merge_row *winner, bool *found)
+static void
+start(struct merge *m)
 {
 	uint32_t i;
 
-	if (!m->started) {
-		m->started = true;
-		for (i = 0; i < m->cursor_count; i++) {
-			if (settle(&m->cursors[i]))
-				heap_push(m, i);
-		}
+	m->started = true;
+	for (i = 0; i < m->cursor_count; i++) {
+		if (settle(&m->cursors[i]))
+			heap_push(m, i);
 	}
+}
+
+static struct err
+next_key(struct merge *m, struct merge_row *winner, bool *found)
+{
+	uint32_t i;
+
+	if (!m->started)
+		start(m);
 	*found = m->heap_count > 0;
 	if (!*found)
 		return OK;
@@ -339,20 +386,41 @@ merge_next(struct merge *m, struct merge_row *winner, bool *found)
 		struct cursor *c = &m->cursors[m->same[i]];
 		struct merge_row r;
 		struct err e;
-		int order = 1;
 
 		e = take_best(m, c, &r);
-		if (!err_is(e) && i > 0) {
-			arena_reset(&m->scratch);
-			e = merge_compare(m->shape, &r, winner, &m->scratch,
-			    &order);
-		}
+		if (!err_is(e) && i > 0)
+			e = take_better(m, &r, winner);
+		else if (!err_is(e))
+			*winner = r;
 		if (err_is(e))
 			return e;
-		if (order > 0)
-			*winner = r;
 		if (c->at < c->count)
 			heap_push(m, m->same[i]);
+	}
+	return OK;
+}
+
+struct err
+merge_next(struct merge *m, struct merge_row *row, bool *found)
+{
+	struct err e;
+
+	if (!m->keep_all)
+		return next_key(m, row, found);
+	if (!m->has_last) {
+		buf_consume(&m->lost, m->lost.len);
+		m->lost_at = 0;
+		e = next_key(m, &m->last, &m->has_last);
+		if (err_is(e))
+			return e;
+	}
+	*found = m->has_last;
+	if (m->lost_at < m->lost.len) {
+		memcpy(row, m->lost.ptr + m->lost_at, sizeof(*row));
+		m->lost_at += sizeof(*row);
+	} else if (m->has_last) {
+		*row = m->last;
+		m->has_last = false;
 	}
 	return OK;
 }

@@ -40,7 +40,15 @@ void merge_free(struct merge *);		/* NULL is fine */
  * base and runs of tails. */
 void merge_add_source(struct merge *, const struct source *);
 void merge_add_base(struct merge *, const struct base *);
+/* Of the base only the sources that are true in some, by their number in it;
+ * some must outlive the merge. */
+void merge_add_base_some(struct merge *, const struct base *, const bool *some);
 void merge_add_tail(struct merge *, const struct tail_sorted *);
+
+/* Before the first merge_next: of each key all rows come, the one that counts
+ * last. So what is written in this order answers as its sources did, whatever
+ * becomes of sequences that are equal. */
+void merge_keep_all(struct merge *);
 
 /* The next winner in key order; *found = false at the end. */
 struct err merge_next(struct merge *, struct merge_row *, bool *found) MUST_CHECK;

@@ -8,7 +8,7 @@
 #include "worker/lance/index_entry.h"
 #include "worker/lance/key_write.h"
 #include "worker/lance/own.h"
-#include "worker/maintain/fold_parts.h"
+#include "worker/maintain/key_segment.h"
 
 /* What goes into the new segment. */
 struct plan {
@@ -87,7 +87,7 @@ compare_candidates(const void *a, const void *b)
 }
 
 /* Fragments without a segment, while there is room; then the segments that the
- * rule of fold_parts.h names. */
+ * rule of the header names. */
 static struct err
 choose(struct plan *p)
 {
@@ -103,14 +103,16 @@ choose(struct plan *p)
 		const struct base_keys *k = &b->keys[i];
 		uint64_t rows = rows_of(p, k);
 
-		if (k->is_segment)
+		if (k->is_segment && rows == 0)
+			p->dropped[p->dropped_count++] = k->uuid;
+		else if (k->is_segment)
 			all[n++] = (struct candidate){ i, rows };
-		else if (rows > 0 && p->rows + rows <= FOLD_SEGMENT_ROWS)
+		else if (rows > 0 && p->rows + rows <= KEY_SEGMENT_ROWS)
 			e = add_keys(p, k, rows);
 	}
 	qsort(all, n, sizeof(*all), compare_candidates);
 	for (i = 0; !err_is(e) && i < n && all[i].rows <= p->rows &&
-	    p->rows + all[i].rows <= FOLD_SEGMENT_ROWS; i++)
+	    p->rows + all[i].rows <= KEY_SEGMENT_ROWS; i++)
 		e = add_keys(p, &b->keys[all[i].keys], all[i].rows);
 	for (i = 0; i < b->useless_count; i++)
 		p->dropped[p->dropped_count++] = b->useless[i];
@@ -118,9 +120,10 @@ choose(struct plan *p)
 }
 
 static struct err
-write_segment(struct fold *f, struct plan *p, struct commit_segment *segment)
+write_segment(struct aged_store *a, struct plan *p,
+    struct commit_segment *segment)
 {
-	const struct store_shape *shape = f->aged->shape;
+	const struct store_shape *shape = a->shape;
 	const struct arrow_field *key = &shape->schema.fields[shape->key];
 	struct key_index_paths paths;
 	struct key_written written;
@@ -136,8 +139,8 @@ write_segment(struct fold *f, struct plan *p, struct commit_segment *segment)
 	if (!err_is(e))
 		e = FAULT(fold_index);
 	if (!err_is(e))
-		e = key_merge(p->inputs, p->count, f->aged->dir, &paths,
-		    &f->aged->env->pace, &written);
+		e = key_merge(p->inputs, p->count, a->dir, &paths,
+		    &a->env->pace, &written);
 	if (err_is(e))
 		return e;
 	segment->data_bytes = written.data_bytes;
@@ -148,7 +151,8 @@ write_segment(struct fold *f, struct plan *p, struct commit_segment *segment)
 }
 
 static struct err
-plan_and_write(struct fold *f, struct plan *p, struct commit_segment *segment)
+plan_and_write(struct aged_store *a, const struct key_index *added,
+    struct plan *p, struct commit_segment *segment)
 {
 	const struct base *b = p->base;
 	uint32_t *id = arena_alloc(p->arena, sizeof(*id));
@@ -162,16 +166,18 @@ plan_and_write(struct fold *f, struct plan *p, struct commit_segment *segment)
 		return FAIL(NO_MEMORY, "plan a key index");
 	*id = (uint32_t)b->table->next_fragment_id;
 	deletion_add(p->fragments, *id);
-	p->inputs[p->count++] = (struct key_input){ f->keys, 1, id };
-	p->rows = key_index_count(f->keys);
+	p->inputs[p->count++] = (struct key_input){ added, 1, id };
+	p->rows = key_index_count(added);
 	e = choose(p);
-	return err_is(e) ? e : write_segment(f, p, segment);
+	return err_is(e) ? e : write_segment(a, p, segment);
 }
 
 struct err
-fold_index(struct fold *f, struct arena *arena, struct commit_edit *edit)
+key_segment_add(struct aged_store *a, const struct base *base,
+    const struct key_index *added, struct arena *arena,
+    struct commit_edit *edit)
 {
-	struct plan p = { .base = f->base, .arena = arena, .edit = edit };
+	struct plan p = { .base = base, .arena = arena, .edit = edit };
 	struct commit_segment *segment = arena_calloc(arena, 1,
 	    sizeof(*segment));
 	struct err e;
@@ -182,7 +188,7 @@ fold_index(struct fold *f, struct arena *arena, struct commit_edit *edit)
 	e = deletion_new(&p.fragments);
 	if (err_is(e))
 		return e;
-	e = plan_and_write(f, &p, segment);
+	e = plan_and_write(a, added, &p, segment);
 	deletion_free(p.fragments);
 	if (err_is(e))
 		return e;
