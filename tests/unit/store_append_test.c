@@ -69,7 +69,7 @@ submit_own(struct request *r, const char *key, const char *text)
 
 	*r = (struct request){ .append.done = appended,
 	    .append.row_count = 1 };
-	see_ok(append_builder(store, &b));
+	see_ok(append_builder(store, &texts, &b));
 	b = malloc(sizeof(*b));
 	assert_non_null(b);
 	see_ok(builder_init(b, &shape_of()->schema, APPEND_COMMIT_MAX));
@@ -418,11 +418,11 @@ what_may_not_be_written_to(void **state)
 	(void)state;
 	see_ok(append("k1", "a"));
 	see_ok(shm_view_raise_base(ref, 1000, 1));
-	see_error(append_builder(store, &b), BAD_INPUT);
+	see_error(append_builder(store, &texts, &b), BAD_INPUT);
 	see_ok(shm_view_raise_base(ref, 1001, 0));
 	see_ok(append("k2", "a"));
 	see_ok(shm_store_delete(ref));
-	see_error(append_builder(store, &b), BAD_INPUT);
+	see_error(append_builder(store, &texts, &b), BAD_INPUT);
 }
 
 static void
@@ -437,7 +437,7 @@ more_than_a_commit_waits(void **state)
 	(void)state;
 	memset(large, 'x', sizeof(large) - 1);
 	for (n = 0; n < 80; n++) {
-		e = append_builder(store, &b);
+		e = append_builder(store, &texts, &b);
 		if (err_is(e))
 			break;
 		submit(store, &r[n], "k", large);

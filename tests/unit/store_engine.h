@@ -20,6 +20,7 @@
 static struct loop *loop;
 static struct pool *pool;
 static struct engine engine;
+static struct arena texts;		/* of errors */
 
 /* False once a wait that began then has been too long. */
 static inline bool
@@ -39,6 +40,7 @@ engine_up(bool ring)
 	see_ok(pool_create(loop, 2, 64, &pool));
 	loop_set_pool(loop, pool);
 	config.data_dir = root_path;
+	arena_init(&texts, 64u << 10);
 	see_ok(engine_init(&engine, &config, loop, pool, 0, 1));
 	loop_set_before_wait(loop, engine_before_wait, &engine);
 }
@@ -51,6 +53,7 @@ engine_down(void)
 	loop_turn(loop, 0);
 	loop_destroy(loop);
 	tail_cache_free(engine.tails);
+	arena_free(&texts);
 	object_dir_close(engine.root);
 }
 
@@ -125,7 +128,7 @@ submit(struct store *s, struct request *r, const char *key, const char *text)
 
 	*r = (struct request){ .append.done = appended,
 	    .append.row_count = 1 };
-	see_ok(append_builder(s, &b));
+	see_ok(append_builder(s, &texts, &b));
 	add_row(b, key, text, 1);
 	append_submit(s, &r->append);
 }

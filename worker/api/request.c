@@ -49,6 +49,15 @@ api_reply_err(struct api_request *q, struct err e)
 }
 
 void
+api_reply_no_version(struct api_request *q, uint64_t version)
+{
+	http_reply_err(q->r, FAIL(NOT_FOUND, arena_printf(&q->r->arena,
+	    "%s '%.*s' has no version %llu", q->kind->title,
+	    (int)name_of(q).len, name_of(q).ptr,
+	    (unsigned long long)version)));
+}
+
+void
 api_reply_read_err(struct api_request *q, struct err e)
 {
 	if (e.kind == ERR_BUSY)

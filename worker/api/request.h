@@ -58,6 +58,8 @@ void api_ask_seal(struct api_request *, struct engine_call *);
 
 /* An error of a store request: NOT_FOUND names the store. */
 void api_reply_err(struct api_request *, struct err);
+/* 404: the store has no such version of its base table, or not any more. */
+void api_reply_no_version(struct api_request *, uint64_t version);
 /* An error of a read: a store with too many pending generations needs some
  * seconds until they are folded (contract 1.4). */
 void api_reply_read_err(struct api_request *, struct err);

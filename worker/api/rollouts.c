@@ -260,7 +260,7 @@ take_whole(struct append_request *a, struct slice body)
 	uint64_t mark;
 	struct err e;
 
-	e = append_builder(a->q.store, &b);
+	e = append_builder(a->q.store, &a->q.r->arena, &b);
 	if (err_is(e)) {
 		http_reply_err(a->q.r, e);
 		return;
@@ -286,7 +286,7 @@ begin_pieces(struct append_request *a)
 	struct err e;
 
 	/* Refuses early, before a long body was read in vain. */
-	e = append_builder(a->q.store, &pending);
+	e = append_builder(a->q.store, &a->q.r->arena, &pending);
 	if (err_is(e))
 		return e;
 	a->own = malloc(sizeof(*a->own));

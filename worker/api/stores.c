@@ -69,6 +69,9 @@ reply_info(struct store_request *s, uint16_t status)
 	json_write_open(&w, NULL, '{');
 	write_info(&w, s, s->q.store->name);
 	json_write_uint64(&w, "version", store_version(s->q.store));
+	if (store_pinned(s->q.store) != 0)
+		json_write_uint64(&w, "pinned_version",
+		    store_pinned(s->q.store));
 	if (s->q.store->shape->spec.len > 0)
 		json_write_raw(&w, "schema", s->q.store->shape->spec);
 	json_write_close(&w, '}');

@@ -12,6 +12,7 @@
 #include "worker/maintain/seal.h"
 #include "worker/maintain/tick.h"
 #include "worker/store/registry.h"
+#include "worker/store/reload.h"
 #include "worker/store/remove.h"
 #include "worker/store/shape.h"
 
@@ -227,6 +228,8 @@ fold_all(struct aged_store *a, uint32_t threshold, struct tick_result *result)
 		if (err_is(aged_check(a)))
 			break;
 		e = fold_ordinal(a, k, threshold, result);
+		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
+			break;		/* deleted or pinned: left alone */
 		if (err_is(e)) {
 			result->fold_err = e;
 			note_error(a, e, TICK_PREPARE);
@@ -343,13 +346,17 @@ open_store(struct aged_store *a)
 	e = object_dir_open(a->env->root, directory, false, &a->dir);
 	/* The mark comes before the rename: without it the name still was
 	 * ours when we opened it. */
-	if (!err_is(e))
-		e = aged_check(a);
+	if (!err_is(e) && (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
+		e = FAIL(NOT_FOUND, "store was deleted");
 	if (err_is(e))
 		return e;
 	e = shape_load(a->kind, a->dir, &a->shape);
-	return e.kind == ERR_NOT_FOUND ?
-	    FAIL(CORRUPT, "store without a table") : e;
+	if (e.kind == ERR_NOT_FOUND)
+		return FAIL(CORRUPT, "store without a table");
+	/* Another instance may have pinned it, or released it. */
+	if (!err_is(e))
+		e = reload_base(a->dir, a->ref);
+	return err_is(e) ? e : aged_check(a);
 }
 
 /* A busy guard is no failure: the work is being done. */

@@ -18,18 +18,22 @@ append_close(struct store *s)
 }
 
 struct err
-append_builder(struct store *s, struct builder **builder)
+append_builder(struct store *s, struct arena *errors, struct builder **builder)
 {
 	struct shm_slot *slot = shm_store_slot(s->ref);
+	uint64_t pinned;
 	struct err e = OK;
 
 	if (slot == NULL)
 		return FAIL(UNAVAILABLE, "store has moved, try again");
 	if ((shm_store_flags(s->ref) & SHM_FLAG_DELETED) != 0)
 		return FAIL(BAD_INPUT, "store is being deleted");
-	if (atomic_load_explicit(&slot->pinned_version,
-	    memory_order_acquire) != 0)
-		return FAIL(BAD_INPUT, "store is pinned to an old version");
+	pinned = atomic_load_explicit(&slot->pinned_version,
+	    memory_order_acquire);
+	if (pinned != 0)
+		return FAIL(BAD_INPUT, arena_printf(errors, "store is pinned to "
+		    "version %llu, nothing can be appended before it is "
+		    "released", (unsigned long long)pinned));
 	if (s->writer == NULL)
 		e = writer_new(s);
 	if (!err_is(e))

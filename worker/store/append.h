@@ -47,8 +47,10 @@ struct append {
 
 /* The builder to parse a short request into. Its rows from the present
  * row_count on are the caller's, until he submits or cuts them back, in the
- * same turn. BUSY: full. BAD_INPUT: the store is pinned or being deleted. */
-struct err append_builder(struct store *, struct builder **) MUST_CHECK;
+ * same turn. BUSY: full. BAD_INPUT: the store is pinned or being deleted; the
+ * text, which names the version, is in errors. */
+struct err append_builder(struct store *, struct arena *errors,
+    struct builder **) MUST_CHECK;
 /* The rows are there. For own: a builder that the writer frees. The store is
  * held until done. */
 void append_submit(struct store *, struct append *);

@@ -406,6 +406,15 @@ store_version(const struct store *s)
 	    memory_order_relaxed);
 }
 
+uint64_t
+store_pinned(const struct store *s)
+{
+	struct shm_slot *slot = shm_store_slot(s->ref);
+
+	return slot == NULL ? 0 : atomic_load_explicit(&slot->pinned_version,
+	    memory_order_acquire);
+}
+
 static struct err
 create_table(struct object_dir *root, const struct kind *kind,
     const struct store_shape *shape, const char *name,

@@ -76,8 +76,10 @@ void store_close(struct store *);
 /* Marks it dead: its slot or its data is gone. */
 void store_forget(struct store *);
 
-/* The base version, as the contract's answers show it. */
+/* The base version, as the contract's answers show it: the newest, also of a
+ * store that is pinned to another. */
 uint64_t store_version(const struct store *);
+uint64_t store_pinned(const struct store *);	/* 0: it is not */
 
 /* Creates a store: registry and table. For the pool: blocks. EXISTS. BAD_INPUT:
  * what a create that crashed left under that name has another shape. */
