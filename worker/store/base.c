@@ -2,77 +2,49 @@
 
 #include <stdlib.h>
 
-#include "common/log.h"
-#include "worker/lance/data_file.h"
-#include "worker/lance/index_entry.h"
-#include "worker/store/base.h"
+#include "worker/store/base_keys.h"
 #include "worker/store/opened.h"
 
-/* Memory that making one key index may take. */
-#define INDEX_BUILD_MAX	(1ull << 30)
+static int
+compare_ids(const void *a, const void *b, void *ctx)
+{
+	const struct table_fragment *f = ctx;
+	uint64_t x = f[*(const uint32_t *)a].id, y = f[*(const uint32_t *)b].id;
 
-struct base_fragment {			/* at one place of an index */
-	uint64_t id;
-	bool is_covered;
-	bool is_whole;			/* deleted rows are in it as well */
-};
-
-struct base_index {
-	_Atomic uint32_t refs;
-	bool is_segment;
-	struct uuid uuid;
-	struct key_index *index;
-	uint64_t bytes;			/* as counted (opened.h) */
-	uint32_t maps;
-	uint32_t fragment_count;
-	struct base_fragment fragments[];
-};
+	return x < y ? -1 : x > y;
+}
 
 static void
-index_drop(struct base_index *x)
+sort_ids(struct base *b)
 {
-	if (x == NULL || atomic_fetch_sub_explicit(&x->refs, 1,
-	    memory_order_acq_rel) != 1)
-		return;
-	opened_sub(OPENED_SOURCE_BYTES, x->bytes);
-	opened_sub(OPENED_MAPS, x->maps);
-	key_index_close(x->index);
-	free(x);
+	uint32_t i, count = b->table->fragment_count;
+
+	for (i = 0; i < count; i++)
+		b->by_id[i] = i;
+	qsort_r(b->by_id, count, sizeof(*b->by_id), compare_ids,
+	    (void *)(uintptr_t)b->table->fragments);
 }
 
-/* It is whole: from now on it is counted. */
-static struct base_index *
-index_opened(struct base_index *x)
+uint32_t
+base_find(const struct base *b, uint64_t id)
 {
-	const struct data_file *file = x->index->file;
+	uint32_t low = 0, high = b->table->fragment_count;
 
-	x->maps = file != NULL;
-	x->bytes = key_index_bytes(x->index) + (file == NULL ? 0 : file->map.len);
-	opened_add(OPENED_SOURCE_BYTES, x->bytes);
-	opened_add(OPENED_MAPS, x->maps);
-	return x;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (b->table->fragments[b->by_id[middle]].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < b->table->fragment_count &&
+	    b->table->fragments[b->by_id[low]].id == id ? b->by_id[low] :
+	    b->table->fragment_count;
 }
 
-static struct err
-index_new(uint32_t fragment_count, struct base_index **out)
-{
-	struct base_index *x = calloc(1, sizeof(*x) +
-	    fragment_count * sizeof(x->fragments[0]));
-
-	if (x == NULL)
-		return FAIL(NO_MEMORY, "open the keys of the base table");
-	atomic_init(&x->refs, 1);
-	x->fragment_count = fragment_count;
-	*out = x;
-	return OK;
-}
-
-/* fragments */
-
-/* Another engine's overwrite counts ids from 0 again, so the files have to be
- * the same too. */
-static bool
-same_files(const struct table_fragment *a, const struct table_fragment *b)
+bool
+base_same_fragment(const struct table_fragment *a, const struct table_fragment *b)
 {
 	uint32_t i;
 
@@ -102,13 +74,11 @@ same_deletion(const struct table_deletion *a, const struct table_deletion *b)
 static uint32_t
 find_before(const struct base *previous, const struct table_fragment *f)
 {
-	uint32_t i;
+	uint32_t i = base_find(previous, f->id);
 
-	for (i = 0; i < previous->source_count; i++) {
-		if (same_files(&previous->table->fragments[i], f))
-			break;
-	}
-	return i;
+	return i < previous->source_count &&
+	    base_same_fragment(&previous->table->fragments[i], f) ? i :
+	    previous->source_count;
 }
 
 static struct err
@@ -136,352 +106,11 @@ open_fragments(struct object_dir *dir, const struct store_shape *shape,
 	return OK;
 }
 
-/* keys */
-
-/* What is found out while a version's indexes are put together. */
-struct keying {
-	struct object_dir *dir;
-	const struct store_shape *shape;
-	const struct base *previous;
-	struct base *base;
-	bool *covered;			/* of each source */
-};
-
-static const struct arrow_field *
-key_of(const struct keying *k)
-{
-	return &k->shape->schema.fields[k->shape->key];
-}
-
-/* Fills in which rows of the version the index is for: those of the covered
- * fragments that no other index has. */
-static struct err
-use_index(struct keying *k, struct base_index *x)
-{
-	struct base *b = k->base;
-	struct base_keys *to = &b->keys[b->keys_count];
-	uint32_t i, place;
-
-	*to = (struct base_keys){ .opened = x, .index = x->index,
-	    .is_segment = x->is_segment, .uuid = x->uuid,
-	    .place_count = x->fragment_count };
-	to->sources = calloc(MAX(x->fragment_count, 1u), sizeof(*to->sources));
-	if (to->sources == NULL)
-		return FAIL(NO_MEMORY, "open the keys of the base table");
-	for (place = 0; place < x->fragment_count; place++) {
-		to->sources[place] = BASE_NO_SOURCE;
-		for (i = 0; x->fragments[place].is_covered &&
-		    i < b->source_count; i++) {
-			if (b->sources[i]->number == x->fragments[place].id &&
-			    !k->covered[i]) {
-				to->sources[place] = i;
-				k->covered[i] = true;
-				break;
-			}
-		}
-	}
-	b->keys_count++;
-	return OK;
-}
-
-struct wanted {				/* the fragments of a segment's bitmap */
-	uint32_t count;
-	struct key_fragment *fragments;	/* by rising id */
-};
-
-static int
-compare_wanted(const void *a, const void *b)
-{
-	const struct key_fragment *x = a, *y = b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static struct err
-find_wanted(const struct keying *k, const struct table_index *entry,
-    struct arena *a, struct wanted *w)
-{
-	const struct base *b = k->base;
-	struct deletion *set;
-	struct err e;
-	uint32_t i;
-
-	w->fragments = arena_calloc(a, MAX(b->source_count, 1u),
-	    sizeof(*w->fragments));
-	if (w->fragments == NULL)
-		return FAIL(NO_MEMORY, "open the keys of the base table");
-	e = index_entry_fragments(entry, &set);
-	if (err_is(e))
-		return e;
-	for (i = 0; i < b->source_count; i++) {
-		const struct fragment *f = b->sources[i]->fragment;
-
-		if (!k->covered[i] && deletion_contains(set, (uint32_t)f->id))
-			w->fragments[w->count++] = (struct key_fragment){
-			    (uint32_t)f->id, f->row_count };
-	}
-	deletion_free(set);
-	qsort(w->fragments, w->count, sizeof(*w->fragments), compare_wanted);
-	return OK;
-}
-
-static uint32_t
-find_source(const struct base *b, uint64_t id)
-{
-	uint32_t i;
-
-	for (i = 0; i < b->source_count && b->sources[i]->number != id; i++)
-		;
-	return i;
-}
-
-/* It is there. */
-static const struct fragment *
-fragment_of(const struct base *b, uint64_t id)
-{
-	uint32_t i = find_source(b, id);
-
-	MUST(i < b->source_count);
-	return b->sources[i]->fragment;
-}
-
-/* A row that is not in the segment must be a deleted one. */
-static void
-judge(const struct fragment *f, const uint8_t *seen, struct base_fragment *to)
-{
-	uint64_t row;
-
-	to->is_covered = to->is_whole = true;
-	for (row = 0; to->is_covered && row < f->row_count; row++) {
-		if ((seen[row / 8] >> row % 8 & 1) != 0)
-			continue;
-		to->is_whole = false;
-		to->is_covered = fragment_is_deleted(f, (uint32_t)row);
-	}
-}
-
-/* Marks all rows of one place; false if one comes twice. */
-static bool
-mark_rows(const struct key_index *ix, uint8_t *const *seen, uint32_t count)
-{
-	uint64_t i;
-
-	for (i = 0; i < key_index_count(ix); i++) {
-		uint32_t place = key_index_place(ix, i);
-		uint32_t row = key_index_row(ix, i);
-
-		if (place >= count)
-			continue;
-		if ((seen[place][row / 8] >> row % 8 & 1) != 0)
-			return false;
-		seen[place][row / 8] |= (uint8_t)(1u << row % 8);
-	}
-	return true;
-}
-
-static struct err
-check_cover(const struct keying *k, struct base_index *x, struct arena *a)
-{
-	uint8_t **seen = arena_calloc(a, x->fragment_count, sizeof(*seen));
-	const struct fragment *f;
-	uint32_t i;
-
-	for (i = 0; seen != NULL && i < x->fragment_count; i++) {
-		f = fragment_of(k->base, x->fragments[i].id);
-		seen[i] = arena_calloc(a, f->row_count / 8 + 1, 1);
-		if (seen[i] == NULL)
-			return FAIL(NO_MEMORY, "check a key index");
-	}
-	if (seen == NULL)
-		return FAIL(NO_MEMORY, "check a key index");
-	if (!mark_rows(x->index, seen, x->fragment_count))
-		return FAIL(CORRUPT, "a key index with a row twice");
-	for (i = 0; i < x->fragment_count; i++)
-		judge(fragment_of(k->base, x->fragments[i].id), seen[i],
-		    &x->fragments[i]);
-	return OK;
-}
-
-static struct err
-open_segment(const struct keying *k, const struct table_index *entry,
-    const struct wanted *w, struct arena *a, struct base_index **out)
-{
-	struct key_index_paths paths;
-	struct base_index *x;
-	struct err e;
-	uint32_t i;
-
-	e = index_new(w->count, &x);
-	if (err_is(e))
-		return e;
-	x->is_segment = true;
-	x->uuid = entry->uuid;
-	for (i = 0; i < w->count; i++)
-		x->fragments[i].id = w->fragments[i].id;
-	key_index_paths_segment(&paths, key_of(k), &entry->uuid);
-	e = key_index_open_segment(k->dir, &paths, w->fragments, w->count,
-	    &x->index);
-	if (!err_is(e))
-		e = check_cover(k, x, a);
-	if (err_is(e))
-		index_drop(x);
-	else
-		*out = index_opened(x);
-	return e;
-}
-
-/* Whether all that is deleted in one is deleted in the other. */
-static bool
-still_deleted(const struct fragment *before, const struct fragment *now)
-{
-	uint32_t row;
-
-	if (before->deletion == NULL || before == now)
-		return true;
-	for (row = 0; deletion_next(before->deletion, &row); row++) {
-		if (!fragment_is_deleted(now, row))
-			return false;
-	}
-	return true;
-}
-
-/* Whether what was opened for the version before has all of a fragment now: a
- * row that it lacks may not have come back. */
-static bool
-still_covers(const struct keying *k, const struct base_index *x, uint64_t id)
-{
-	uint32_t now = find_source(k->base, id), place;
-	uint32_t before = find_source(k->previous, id);
-
-	for (place = 0; place < x->fragment_count &&
-	    x->fragments[place].id != id; place++)
-		;
-	if (place == x->fragment_count || !x->fragments[place].is_covered ||
-	    now == k->base->source_count || before == k->previous->source_count ||
-	    !same_files(&k->previous->table->fragments[before],
-	    &k->base->table->fragments[now]))
-		return false;
-	return x->fragments[place].is_whole ||
-	    still_deleted(k->previous->sources[before]->fragment,
-	    k->base->sources[now]->fragment);
-}
-
-/* What the version before had open of the same, or NULL. */
-static struct base_index *
-take_over(const struct keying *k, bool is_segment, const struct uuid *uuid,
-    const struct key_fragment *fragments, uint32_t count)
-{
-	uint32_t i, n;
-
-	for (i = 0; k->previous != NULL && i < k->previous->keys_count; i++) {
-		struct base_index *x = k->previous->keys[i].opened;
-
-		if (x->is_segment != is_segment ||
-		    (is_segment && !uuid_eq(&x->uuid, uuid)))
-			continue;
-		for (n = 0; n < count &&
-		    still_covers(k, x, fragments[n].id); n++)
-			;
-		if (n < count)
-			continue;
-		atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
-		return x;
-	}
-	return NULL;
-}
-
-static bool
-is_damage(struct err e)
-{
-	return e.kind == ERR_CORRUPT || e.kind == ERR_NOT_FOUND ||
-	    e.kind == ERR_UNSUPPORTED;
-}
-
-static struct err
-use_segment(struct keying *k, const struct table_index *entry, struct arena *a)
-{
-	struct base_index *x = NULL;
-	struct wanted w = { 0 };
-	struct err e = find_wanted(k, entry, a, &w);
-
-	if (!err_is(e) && w.count > 0) {
-		x = take_over(k, true, &entry->uuid, w.fragments, w.count);
-		if (x == NULL)
-			e = open_segment(k, entry, &w, a, &x);
-	}
-	if (is_damage(e)) {
-		char text[UUID_TEXT_LEN + 1];
-
-		uuid_to_text(&entry->uuid, text);
-		log_err(LOG_WARN, e, "index of the key column is damaged, making "
-		    "its part in memory until the next fold segment=%s", text);
-	} else if (err_is(e)) {
-		return e;
-	}
-	if (x == NULL) {
-		k->base->useless[k->base->useless_count++] = entry->uuid;
-		return OK;
-	}
-	e = use_index(k, x);
-	if (err_is(e))
-		index_drop(x);
-	return e;
-}
-
-/* The index of a fragment that no segment covers. */
-static struct err
-make_keys(struct keying *k, uint32_t number)
-{
-	const struct fragment *f = k->base->sources[number]->fragment;
-	struct key_fragment wanted = { (uint32_t)f->id, f->row_count };
-	struct base_index *x = take_over(k, false, NULL, &wanted, 1);
-	struct err e = OK;
-
-	if (x == NULL) {
-		e = index_new(1, &x);
-		if (err_is(e))
-			return e;
-		x->fragments[0] = (struct base_fragment){ f->id, true, true };
-		e = key_index_build(f, key_of(k), INDEX_BUILD_MAX, &x->index);
-		if (!err_is(e))
-			index_opened(x);
-	}
-	if (!err_is(e))
-		e = use_index(k, x);
-	if (err_is(e))
-		index_drop(x);
-	return e;
-}
-
-static struct err
-open_keys(struct keying *k)
-{
-	struct base *b = k->base;
-	const struct table *t = b->table;
-	struct arena arena;
-	struct err e = OK;
-	uint32_t i;
-
-	arena_init(&arena, SIZE_MAX);
-	for (i = 0; !err_is(e) && i < t->index_count; i++) {
-		arena_reset(&arena);
-		if (index_entry_is_segment(t, key_of(k), &t->indices[i]))
-			e = use_segment(k, &t->indices[i], &arena);
-	}
-	for (i = 0; !err_is(e) && i < b->source_count; i++) {
-		if (!k->covered[i])
-			e = make_keys(k, i);
-	}
-	arena_free(&arena);
-	return e;
-}
-
 struct err
 base_open(struct object_dir *dir, const struct store_shape *shape,
     struct table *table, const struct base *previous, struct base **out)
 {
 	struct base *b = calloc(1, sizeof(*b));
-	struct keying k = { dir, shape, previous, b, NULL };
 	uint32_t count = table->fragment_count;
 	struct err e;
 
@@ -494,19 +123,25 @@ base_open(struct object_dir *dir, const struct store_shape *shape,
 	b->sources = calloc(MAX(count, 1u), sizeof(*b->sources));
 	b->keys = calloc(count + table->index_count + 1, sizeof(*b->keys));
 	b->useless = calloc(table->index_count + 1, sizeof(*b->useless));
-	k.covered = calloc(MAX(count, 1u), sizeof(*k.covered));
+	b->by_id = calloc(MAX(count, 1u), sizeof(*b->by_id));
+	b->found_by = calloc(MAX(count, 1u), sizeof(*b->found_by));
 	e = b->sources == NULL || b->keys == NULL || b->useless == NULL ||
-	    k.covered == NULL ? FAIL(NO_MEMORY, "open the base table") :
-	    open_fragments(dir, shape, previous, b);
+	    b->by_id == NULL || b->found_by == NULL ?
+	    FAIL(NO_MEMORY, "open the base table") : OK;
+	if (!err_is(e)) {
+		sort_ids(b);
+		memset(b->found_by, 0xff, count * sizeof(*b->found_by));
+		e = open_fragments(dir, shape, previous, b);
+	}
 	if (!err_is(e))
-		e = open_keys(&k);
-	free(k.covered);
+		e = base_keys_open(dir, shape, previous, b);
 	if (err_is(e)) {
 		base_drop(b);
 		return e;
 	}
 	b->bytes = sizeof(*b) + table->arena.total_bytes + count *
-	    sizeof(struct source *) + b->keys_count * sizeof(*b->keys);
+	    (sizeof(struct source *) + 2 * sizeof(uint32_t)) +
+	    b->keys_count * sizeof(*b->keys);
 	opened_add(OPENED_SOURCE_BYTES, b->bytes);
 	*out = b;
 	return OK;
@@ -529,14 +164,13 @@ base_drop(struct base *b)
 	if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	opened_sub(OPENED_SOURCE_BYTES, b->bytes);
-	for (i = 0; i < b->keys_count; i++) {
-		free(b->keys[i].sources);
-		index_drop(b->keys[i].opened);
-	}
+	base_keys_close(b);
 	for (i = 0; i < b->source_count; i++)
 		source_drop(b->sources[i]);
 	free(b->keys);
 	free(b->useless);
+	free(b->by_id);
+	free(b->found_by);
 	free(b->sources);
 	table_free(b->table);
 	free(b);

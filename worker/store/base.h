@@ -27,6 +27,7 @@
 #include "worker/store/source.h"
 
 #define BASE_NO_SOURCE UINT32_MAX
+#define BASE_NO_KEYS UINT32_MAX
 
 struct base_index;
 
@@ -45,6 +46,8 @@ struct base {
 	struct table *table;
 	uint32_t source_count;
 	struct source **sources;	/* one a fragment, in its order */
+	uint32_t *by_id;		/* their numbers, by fragment id */
+	uint32_t *found_by;		/* the keys of each source, by number */
 	uint32_t keys_count;
 	struct base_keys *keys;
 	uint32_t useless_count;		/* segments of no live fragment, damaged */
@@ -57,6 +60,14 @@ struct err base_open(struct object_dir *, const struct store_shape *,
     struct table *, const struct base *previous, struct base **) MUST_CHECK;
 struct base *base_hold(struct base *);
 void base_drop(struct base *);			/* NULL is fine */
+
+/* The number of the source of a fragment; source_count: there is none. */
+uint32_t base_find(const struct base *, uint64_t fragment_id);
+/* Whether two versions name the same rows, what is deleted of them apart. Another
+ * engine's overwrite counts ids from 0 again, so the files have to be the same
+ * too. */
+bool base_same_fragment(const struct table_fragment *,
+    const struct table_fragment *);
 
 /* The row at a position of one of its indexes; false if it is deleted, or not
  * found through this one. */
