@@ -28,10 +28,11 @@ AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
 
 
 def points():
-    """But for the object store's own, which put_test.py goes through."""
+    """But for the object store's own, which put_test.py goes through, and those
+    of collection (collect_test.py), where this workload waits for no grace."""
     with open(os.path.join(ROOT, "common", "fault.def")) as f:
         return [p for p in re.findall(r"^FAULT_POINT\((\w+)", f.read(), re.M)
-                if not p.startswith("put_")]
+                if not p.startswith(("put_", "collect_"))]
 
 
 def tag_of(action):

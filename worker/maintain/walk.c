@@ -4,8 +4,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/maintain/temporary.h"
 #include "worker/maintain/walk.h"
-#include "worker/object/local.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
 
@@ -32,65 +32,6 @@ static struct {
 	bool full;			/* no slot for the next one */
 } walk;
 
-/* What processes that died left half made: files without a name yet. */
-static void
-clean(struct object_dir *dir, const char *prefix)
-{
-	uint32_t removed;
-	struct err e = object_clean_temp(dir, prefix, &removed);
-
-	if (err_is(e) && e.kind != ERR_NOT_FOUND)
-		log_err(LOG_WARN, e, "unfinished files not removed, the next "
-		    "start tries again prefix=%s", prefix);
-}
-
-static bool
-clean_shard(const struct object_info *info, void *ctx)
-{
-	static const char *const below[] = { "wal", "manifest" };
-	char prefix[OBJECT_NAME_MAX];
-	size_t i;
-
-	for (i = 0; info->is_dir && i < ARRAY_LEN(below); i++) {
-		snprintf(prefix, sizeof(prefix), "_mem_wal/%.*s/%s",
-		    (int)info->name.len, info->name.ptr, below[i]);
-		clean(ctx, prefix);
-	}
-	return true;
-}
-
-static bool
-clean_index(const struct object_info *info, void *ctx)
-{
-	char prefix[OBJECT_NAME_MAX];
-
-	snprintf(prefix, sizeof(prefix), "_indices/%.*s", (int)info->name.len,
-	    info->name.ptr);
-	if (info->is_dir)
-		clean(ctx, prefix);
-	return true;
-}
-
-static void
-clean_store(struct object_dir *dir)
-{
-	static const char *const prefixes[] = { "", "data", "_versions",
-	    "_transactions", "_deletions" };
-	struct err e;
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(prefixes); i++)
-		clean(dir, prefixes[i]);
-	e = object_list(dir, "_mem_wal", clean_shard, dir);
-	if (err_is(e) && e.kind != ERR_NOT_FOUND)
-		log_err(LOG_WARN, e, "shards not listed, unfinished files in "
-		    "them stay until the next start");
-	e = object_list(dir, "_indices", clean_index, dir);
-	if (err_is(e) && e.kind != ERR_NOT_FOUND)
-		log_err(LOG_WARN, e, "indices not listed, unfinished files in "
-		    "them stay until the next start");
-}
-
 /* False: there is no slot for it. */
 static bool
 look_at(const struct kind *kind, const char *name)
@@ -108,7 +49,7 @@ look_at(const struct kind *kind, const char *name)
 		    "once that works store=%s kind=%s", name, kind->name);
 		return true;
 	}
-	clean_store(dir);
+	temporary_clean_store(dir);
 	object_dir_close(dir);
 	walk.seen++;
 	if (!shm_store_peek(ref, &info) ||
@@ -136,8 +77,8 @@ list_names(void)
 			continue;
 		arena_reset(&walk.arena);
 		snprintf(prefix, sizeof(prefix), "_registry/%s", kind->name);
-		clean(walk.plan.root, "");
-		clean(walk.plan.root, prefix);
+		temporary_clean(walk.plan.root, "");
+		temporary_clean(walk.plan.root, prefix);
 		walk.listed = true;
 		walk.at = 0;
 		e = registry_names(walk.plan.root, kind, &walk.arena, &walk.names,

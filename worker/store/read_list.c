@@ -59,9 +59,10 @@ read_list_open(struct store *s, const struct read_want *want,
     struct read_list **out)
 {
 	struct read_list *l;
-	struct err e = OK;
+	struct err e = read_pending(s);
 
-	read_count_pending(s);
+	if (err_is(e))
+		return e;
 	l = calloc(1, sizeof(*l));
 	if (l == NULL)
 		return FAIL(NO_MEMORY, "list a store");

@@ -49,8 +49,8 @@ wal_head_load(int fd, uint64_t size, struct arena *arena, struct wal_head *head)
 	}
 }
 
-static struct err
-read_span(struct object_dir *dir, const struct uuid *shard, uint64_t position,
+struct err
+wal_span_read(struct object_dir *dir, const struct uuid *shard, uint64_t position,
     struct arena *arena, struct wal_span *span)
 {
 	struct wal_head head;
@@ -153,8 +153,8 @@ wal_list_read(struct object_dir *dir, const struct uuid *shard, uint64_t after,
 			list->spans = more;
 		}
 		arena_reset(&scratch);
-		e = read_span(dir, shard, after + 1 + list->count, &scratch,
-		    &list->spans[list->count]);
+		e = wal_span_read(dir, shard, after + 1 + list->count,
+		    &scratch, &list->spans[list->count]);
 		if (err_is(e))
 			break;
 		list->count++;

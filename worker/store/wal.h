@@ -52,6 +52,10 @@ struct wal_list {
 	struct wal_span *spans;		/* by position, in the arena */
 };
 
+/* One entry; its end is recorded only if it was put whole. scratch: of a few
+ * times WAL_HEAD_MAX; nothing of it is needed afterwards. */
+struct err wal_span_read(struct object_dir *, const struct uuid *shard,
+    uint64_t position, struct arena *scratch, struct wal_span *) MUST_CHECK;
 /* All entries behind a position, up to the first that is absent. */
 struct err wal_list_read(struct object_dir *, const struct uuid *shard,
     uint64_t after, struct arena *, struct wal_list *) MUST_CHECK;
