@@ -31,11 +31,35 @@ bytes_of(const struct source *s)
 	return bytes;
 }
 
+/* Whether there is more to do than to drain. */
+static bool
+any_behind(const struct fold *f, uint64_t folded)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->manifest.generation_count; i++) {
+		if (f->manifest.generations[i].number > folded)
+			return true;
+	}
+	return false;
+}
+
+/* Of the generations of one pass; what is larger goes alone. */
+static uint64_t
+bytes_max(const struct fold *f)
+{
+	uint64_t cap = f->aged->env->config->rollout_merge_max_bytes;
+	uint64_t room = fold_budget_room();
+
+	return MIN(cap == 0 ? UINT64_MAX : cap, room == 0 ? UINT64_MAX : room);
+}
+
 /* Oldest first, within the caps, always one. */
 static struct err
 open_generations(struct fold *f, uint64_t folded, bool *more)
 {
 	const struct config *c = f->aged->env->config;
+	uint64_t most = bytes_max(f);
 	uint32_t i;
 
 	f->sources = arena_calloc(&f->arena,
@@ -62,8 +86,7 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 		    &f->uuid, g, &s);
 		if (err_is(e))
 			return e;
-		if (c->rollout_merge_max_bytes != 0 && f->source_count > 0 &&
-		    f->bytes + bytes_of(s) > c->rollout_merge_max_bytes) {
+		if (f->source_count > 0 && f->bytes + bytes_of(s) > most) {
 			source_drop(s);
 			*more = true;
 			break;
@@ -178,10 +201,14 @@ fold(struct fold *f, struct fold_result *result)
 	e = aged_check_table(f->aged, newest);
 	if (!err_is(e))
 		e = table_writable(newest);
+	if (!err_is(e) && any_behind(f, table_progress_of(newest, &f->uuid)))
+		e = fold_budget_slot(&f->budget, f->aged);
 	if (!err_is(e))
 		e = open_generations(f, table_progress_of(newest, &f->uuid),
 		    &result->more);
 	table_free(newest);
+	if (!err_is(e) && f->source_count > 0)
+		e = fold_budget_memory(&f->budget, f->aged, f->bytes);
 	if (!err_is(e) && f->source_count > 0)
 		e = prepare_and_commit(f);
 	if (err_is(e))
@@ -211,5 +238,6 @@ fold_shard(struct aged_store *aged, uint32_t shard,
 	key_index_close(f.file.keys);
 	base_drop(f.base);
 	arena_free(&f.arena);
+	fold_budget_give(&f.budget);
 	return e;
 }

@@ -12,6 +12,7 @@
 #include "worker/lance/commit.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/maintain/fold.h"
+#include "worker/maintain/fold_budget.h"
 #include "worker/maintain/key_segment.h"
 #include "worker/maintain/merged_file.h"
 #include "worker/store/snapshot.h"
@@ -27,6 +28,7 @@ struct fold {
 	uint64_t up_to;			/* number of the last generation folded */
 	uint64_t max_sequence;
 	uint64_t bytes;			/* of the generations, as stored */
+	struct fold_budget budget;
 
 	uint32_t source_count;
 	struct source **sources;	/* the generations, oldest first */
