@@ -25,6 +25,8 @@
 struct object_dir {
 	int fd;
 	bool appends;			/* object_can_append */
+	dev_t dev;			/* which it is, whatever its name */
+	ino_t ino;
 };
 
 struct place {

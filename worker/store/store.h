@@ -76,6 +76,14 @@ void store_close(struct store *);
 /* Marks it dead: its slot or its data is gone. */
 void store_forget(struct store *);
 
+/*
+ * Whether the open directory still is this store's, by a look at its name:
+ * whoever deletes a store takes that away first. UNAVAILABLE: another instance
+ * did, and what was written since may lie where nobody finds it. BAD_INPUT:
+ * this one. IO: not known.
+ */
+struct err store_check_here(const struct store *) MUST_CHECK;
+
 /* The base version, as the contract's answers show it. */
 uint64_t store_version(const struct store *);
 
