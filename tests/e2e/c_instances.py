@@ -8,6 +8,7 @@ from itertools import product
 
 import events
 import generic
+import memwal
 from harness import LONG, Server, free_port, wait_for
 from rows import row, same_rows
 
@@ -65,6 +66,57 @@ class Instances(unittest.TestCase):
             b.merge_all("st")
             for c in (a, b):
                 same_rows(self, sent, c.list("st"))
+
+    def test_the_next_version_is_gone(self):
+        """Of what the other has done since, collection leaves the newest: half
+        the grace later that is found by listing."""
+        quiet = ["--rollout-flush-interval-secs=0",
+                 "--rollout-merge-after-generations=0"]
+        with Server(instance_id="one", args=quiet) as one, \
+                Server(instance_id="two", args=quiet + ["--grace-secs=4"],
+                       data_dir=one.data_dir, workers=1) as two, \
+                one.client() as a, two.client() as b:
+            one.wait_walked()
+            two.wait_walked()
+            a.create("st")
+            sent = [row("r0")]
+            a.append("st", sent, flush=True).must(201)
+            a.merge_all("st")
+            same_rows(self, sent, b.list("st"))
+            # Until it believes the view that it has.
+            wait_for("a hit", lambda: self.hit(b, "st"))
+            seen = set(self.versions(one.store_dir("st")))
+            for k in range(1, 4):
+                sent.append(row("r%d" % k))
+                a.append("st", sent[-1:], flush=True).must(201)
+                a.merge_all("st")
+            made = [p for p in self.versions(one.store_dir("st"))
+                    if p not in seen]
+            newest = {os.path.dirname(p): p for p in made}
+            for path in set(made) - set(newest.values()):
+                os.unlink(path)
+            wait_for("the other to look", lambda: len(b.list("st")) == 4)
+            same_rows(self, sent, b.list("st"))
+
+    @staticmethod
+    def hit(c, store):
+        def hits():
+            return c.metrics()["memwald_source_cache_hits_total"]
+        before = hits()
+        c.list(store)
+        return hits() > before
+
+    @staticmethod
+    def versions(store_dir):
+        """Manifests of the base and of each shard, oldest first."""
+        base = os.path.join(store_dir, "_versions")
+        found = [os.path.join(base, n) for n in sorted(
+            os.listdir(base), reverse=True) if n.endswith(".manifest")]
+        for shard in memwal.shards(store_dir).values():
+            found += [os.path.join(shard.path, "manifest",
+                                   "{:064b}".format(v)[::-1] + ".binpb")
+                      for v in shard.versions]
+        return found
 
     def test_leftovers_of_a_crash_block_nothing(self):
         """Lock file and socket of the dead are taken over (D.6)."""

@@ -61,6 +61,7 @@ struct store {
 	uint32_t tail_count;
 	struct tail **tails;		/* of the snapshot's shards, in order */
 	uint64_t shards_seen_ns;	/* _mem_wal as it was when last listed */
+	uint64_t listed_ns;		/* when others' moves were, last */
 	bool viewing;			/* a job has snapshot and tails */
 	struct list viewers;		/* store_wait */
 
