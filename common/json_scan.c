@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include "common/json_scan.h"
+#include "common/number.h"
 #include "common/utf8.h"
 
 /*
@@ -246,6 +247,15 @@ close_bracket(struct json_scan *s)
 	return 1;
 }
 
+/* Readers make infinity of the rest, which is no JSON. */
+static bool
+is_finite(struct slice number)
+{
+	double d;
+
+	return number_double(number, &d) != NUMBER_OVERFLOW;
+}
+
 static int
 step_value(struct json_scan *s, const char *p, const char *end, const char **why)
 {
@@ -263,6 +273,8 @@ step_value(struct json_scan *s, const char *p, const char *end, const char **why
 	case '0': case '1': case '2': case '3': case '4':
 	case '5': case '6': case '7': case '8': case '9':
 		n = json_number(p, end, why);
+		if (n > 0 && s->finite && !is_finite(slice_make(p, (size_t)n)))
+			return bad(why, "a number beyond the largest double");
 		break;
 	default:
 		n = json_word(p, end, why);

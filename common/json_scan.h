@@ -48,6 +48,7 @@ struct json_scan {		/* zero it to begin */
 	uint8_t depth;
 	uint8_t state;
 	bool saw_nul;		/* "\u0000" somewhere */
+	bool finite;		/* asked for: a number beyond a double is bad */
 };
 
 enum json_scan_outcome { JSON_SCAN_MORE, JSON_SCAN_DONE, JSON_SCAN_BAD,

@@ -13,6 +13,9 @@
 #define ERA_DAYS	146097	/* of 400 years */
 #define ERA_TO_1970	719468	/* days from 0000-03-01 to 1970-01-01 */
 #define DAY_SECS	86400
+/* From the year 0 on, and before the year 10000. */
+#define LEAST_US	(-62167219200 * (int64_t)US_PER_SEC)
+#define BEYOND_US	(253402300800 * (int64_t)US_PER_SEC)
 
 static int64_t
 days_of(int64_t year, int64_t month, int64_t day)
@@ -149,7 +152,7 @@ bool
 rfc3339_parse(struct slice text, int64_t *us)
 {
 	const char *p = text.ptr, *end = text.ptr + text.len;
-	int64_t days, time, offset;
+	int64_t days, time, offset, at;
 
 	if (text.len > RFC3339_READ_MAX)
 		return false;
@@ -157,7 +160,10 @@ rfc3339_parse(struct slice text, int64_t *us)
 	    !take_time(&p, end, &time) || !take_offset(&p, end, &offset) ||
 	    p != end)
 		return false;
-	*us = days * DAY_SECS * (int64_t)US_PER_SEC + time - offset;
+	at = days * DAY_SECS * (int64_t)US_PER_SEC + time - offset;
+	if (at < LEAST_US || at >= BEYOND_US)
+		return false;
+	*us = at;
 	return true;
 }
 

@@ -6,8 +6,10 @@
  *
  * Read: any offset, any number of fraction digits; those beyond microseconds
  * are cut. "t", "z" and a blank for "T" are taken, as RFC 3339 5.6 allows; a
- * leap second counts as the second after it. Written: in UTC with "Z" and 0, 3
- * or 6 fraction digits, as many as are needed (contract 1.1).
+ * leap second counts as the second after it. What thereby, or by its offset,
+ * lies before the year 0 or after 9999 in UTC is no time: nothing could be
+ * answered for it. Written: in UTC with "Z" and 0, 3 or 6 fraction digits, as
+ * many as are needed (contract 1.1).
  */
 
 #include "common/base.h"

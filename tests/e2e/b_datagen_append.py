@@ -39,7 +39,9 @@ BAD += [("ITEM_CREATED", {"event_type": "item_created"}, "event_type"),
         ("ITEM_CREATED", {"event_id": "a\0b"}, "event_id"),
         ("ITEM_CREATED", {"item_id": "a\0b"}, "item_id"),
         ("ITEM_CREATED", {"event_id": "x" * 4097}, "event_id"),
-        ("ITEM_CREATED", {"event_ts": "2026-01-01T00:00:00"}, "event_ts")]
+        ("ITEM_CREATED", {"event_ts": "2026-01-01T00:00:00"}, "event_ts"),
+        ("ITEM_CREATED", {"event_ts": "9999-12-31T23:59:60Z"}, "event_ts"),
+        ("ITEM_CREATED", {"query_tags": {"n": [10 ** 309]}}, "query_tags")]
 # What the types need.
 BAD += [(t, {name: bad}, name) for t in STEPS
         for name, bad in (("step_name", None), ("step_name", ""),
@@ -66,6 +68,7 @@ BAD += [("FIELD_SET", {"value": bad}, name) for bad, name in (
     ({"kind": "bool", "value": 1}, "value.value"),
     ({"kind": "str", "value": 1}, "value.value"),
     ({"kind": "json"}, "value.value"),
+    ({"kind": "json", "value": [{"a": -10 ** 309}]}, "value"),
     ({"kind": "blob"}, "bytes"), ({"kind": "blob", "bytes": None}, "bytes"),
     ({"kind": "blob", "bytes": "QQ"}, "bytes"),
     (blob(b"abc", size=2), "size"), (blob(b"abc", size="3"), "size"),

@@ -111,6 +111,22 @@ class Filter(unittest.TestCase):
                     [{"id": "b"}, {"id": "d", "binary_payload": "AAAA"}])
                 c.merge_all("st")
 
+    def test_nul(self):
+        """Values may hold one, and no query (LIKE has a sign for it)."""
+        with Server(workers=1) as s, s.client() as c:
+            c.create("st")
+            c.append("st", [row("a", rollout_id="t\0"), row("b")]).must(201)
+            self.assertEqual(self.given(c, filter="rollout_id LIKE 't_'"), "a")
+            for query in ({"filter": "rollout_id = 't\0'"},
+                          {"filters": '{"rollout_id":"t\0"}'},
+                          {"filters": '{"rollout_id":"t\\u0000"}'}):
+                for end in ("", "/count"):
+                    reply = c.get("/api/v1/rollouts/st/records%s?%s" % (
+                        end, c.encode(**query)))
+                    self.assertEqual(reply.status, 400, query)
+                    self.assertIn(list(query)[0], reply.error()[1])
+                    self.assertIn("U+0000", reply.error()[1])
+
     def test_bad_ones(self):
         with Server(workers=1) as s, s.client() as c:
             c.create("st")
@@ -124,6 +140,12 @@ class Filter(unittest.TestCase):
                         code, message = reply.error()
                         self.assertEqual(code, "INVALID_REQUEST")
                         self.assertIn(said, message)
+            # No time that any row could have.
+            for text in ("9999-12-31T23:59:60Z", "0000-01-01T00:00:00+00:01",
+                         "9999-12-31 23:59:60"):
+                reply = c.get("/api/v1/rollouts/st/records?" + c.encode(
+                    filter="created_at < timestamp '%s'" % text)).must(400)
+                self.assertIn("expected a time", reply.error()[1])
             reply = c.get("/api/v1/rollouts/none/records?filter=x")
             self.assertEqual(reply.status, 404)
 

@@ -207,6 +207,8 @@ check_full(const struct http_head *h)
 	assert_false(h->chunked);
 	assert_int_equal(h->content_length, 12);
 	assert_int_equal(h->segment_count, 8);
+	/* Those with an escape, and no other. */
+	assert_int_equal(h->escaped, 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5);
 	assert_slice(h->segments[0], "api");
 	assert_slice(h->segments[1], "v1");
 	assert_slice(h->segments[2], "a/b");

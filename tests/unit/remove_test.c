@@ -111,6 +111,7 @@ late_work_hits_the_dead_tree(void **state)
 {
 	struct owner o = own_claim(0);
 	struct uuid store = store_uuid(store_name);
+	struct seal_result sealed;
 	uint64_t version;
 
 	(void)state;
@@ -120,8 +121,7 @@ late_work_hits_the_dead_tree(void **state)
 	see_ok(own_put(&o, "k2", "late"));
 	own_close(&o);
 	see_ok(table_newest(dir, &version));
-	seal_now(0);
-	fold_now(0);
+	see_error(seal_shard(&aged, 0, &sealed), NOT_FOUND);
 	/* Nothing of it in the new one. */
 	forget_all();
 	see_store("");

@@ -43,7 +43,8 @@ decode(struct arena *arena, struct slice *text, const char *name)
 		return FAIL(NO_MEMORY, "query");
 	if (!parse_percent(copy, &text->len, true))
 		return FAIL(BAD_INPUT, arena_printf(arena,
-		    "query parameter '%s' is not properly encoded", name));
+		    "query parameter '%s' is not properly encoded: a bad "
+		    "escape, no UTF-8, or U+0000", name));
 	text->ptr = copy;
 	return OK;
 }

@@ -6,7 +6,9 @@
  *
  * The raw query is split at '&' and '='; names and values are then decoded
  * once, '+' being a blank. A name that is asked for and given twice is
- * refused.
+ * refused, and so is U+0000 in a value, as "%00" and inside the JSON of a
+ * parameter: keys have none, and a condition on a text that has one can leave
+ * it to LIKE's "_".
  *
  * Errors:	BAD_INPUT, naming the parameter.
  */

@@ -77,6 +77,7 @@ matches(const char *template, const struct http_head *head)
 			continue;
 		}
 		if (*template == '{' ? head->segments[i].len == 0 :
+		    (head->escaped >> i & 1) != 0 ||
 		    !slice_eq(want, head->segments[i]))
 			return false;
 		template = end;

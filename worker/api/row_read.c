@@ -77,7 +77,8 @@ step_free(struct row_read *r, const char *p, const char *end)
 static ptrdiff_t
 begin_free(struct row_read *r, const char *p, const char *end)
 {
-	r->scan = (struct json_scan){ 0 };
+	/* Of what is not kept the grammar is enough. */
+	r->scan = (struct json_scan){ .finite = r->column != NULL };
 	r->state = IN_FREE;
 	return step_free(r, p, end);
 }

@@ -180,6 +180,8 @@ parse_segments(struct http_head *h, char *path, char *end)
 		if (path == NULL)
 			path = end;
 		len = (size_t)(path - from);
+		if (count < HTTP_SEGMENTS_MAX && memchr(from, '%', len) != NULL)
+			h->escaped |= 1u << count;
 		if (!parse_percent(from, &len, false))
 			return FAIL(BAD_INPUT, "bad escape in the path");
 		if (count < HTTP_SEGMENTS_MAX)
@@ -472,7 +474,7 @@ parse_head(char *bytes, size_t len, size_t head_bytes_max, size_t *scanned,
 		return FAIL(BAD_INPUT, "bad request line");
 
 	/* Not the arrays: what counts as filled says how far they are. */
-	h->segment_count = 0;
+	h->segment_count = h->escaped = 0;
 	h->header_count = 0;
 	h->has_length = h->chunked = h->expect_continue = false;
 	h->content_length = 0;

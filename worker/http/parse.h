@@ -28,7 +28,7 @@
 #include "common/slice.h"
 
 #define HTTP_HEADERS_MAX	64
-#define HTTP_SEGMENTS_MAX	32
+#define HTTP_SEGMENTS_MAX	32	/* bits of escaped */
 
 #define HTTP_METHODS(X) \
 	X(GET) X(HEAD) X(POST) X(PUT) X(DELETE) X(PATCH) X(OPTIONS) X(OTHER)
@@ -57,6 +57,8 @@ struct http_head {
 	struct slice query;		/* raw, without '?'; empty if none */
 	struct slice segments[HTTP_SEGMENTS_MAX];	/* decoded */
 	uint32_t segment_count;		/* "/a/b": 2; "/a/": 2, the last "" */
+	uint32_t escaped;		/* bit: of a segment that had an escape,
+					 * which is no word of a route */
 
 	struct slice content_type;	/* empty if none */
 	struct slice request_id;	/* X-Request-Id if it is usable */

@@ -3,18 +3,34 @@
 #include "common/clock.h"
 #include "shm/view.h"
 #include "worker/maintain/maintain.h"
+<<<<<<< HEAD
 #include "worker/store/pin.h"
+=======
+#include "worker/object/local.h"
+#include "worker/store/registry.h"
+>>>>>>> main
 
 struct err
 aged_check(const struct aged_store *a)
 {
+	char directory[REGISTRY_DIRECTORY_MAX];
 	struct shm_slot *slot = shm_store_slot(a->ref);
+	struct err e;
 
 	if (slot == NULL || (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
 		return FAIL(NOT_FOUND, "store was deleted");
 	if (atomic_load_explicit(&slot->pinned_version,
 	    memory_order_acquire) != 0)
 		return FAIL(NOT_FOUND, "store is pinned to a version");
+	if (a->dir != NULL) {
+		registry_directory(a->kind, a->name, directory);
+		e = object_dir_here(a->env->root, directory, a->dir);
+		if (e.kind == ERR_NOT_FOUND)
+			return FAIL(NOT_FOUND, "store was deleted by another "
+			    "instance");
+		if (err_is(e))
+			return e;
+	}
 	if (clock_mono_ns() > a->deadline_ns)
 		return FAIL(TIMED_OUT, "time limit of a tick");
 	return OK;

@@ -36,7 +36,8 @@ struct aged_store {		/* one store, while it is being aged */
 	struct arena errors;		/* texts of errors that outlive a step */
 };
 
-/* NOT_FOUND: deleted, pinned or evicted meanwhile: leave it alone.
+/* NOT_FOUND: deleted, also by another instance, which takes the directory's
+ * name away first; pinned or evicted meanwhile: leave it alone.
  * TIMED_OUT: the time limit. OK: go on. Asked between steps. */
 struct err aged_check(const struct aged_store *) MUST_CHECK;
 /* NOT_FOUND: the newest version of its table, which a commit is about to go on

@@ -334,6 +334,20 @@ delete(struct aged_store *a, struct tick_result *result)
 		return;
 	}
 	forget_everywhere(a);
+	result->gone = true;
+}
+
+/* Whether the registry still names this store. */
+static struct err
+check_registered(const struct aged_store *a)
+{
+	struct registry_entry entry;
+	struct err e = registry_get(a->env->root, a->kind, a->name, &entry);
+
+	if (!err_is(e) &&
+	    !uuid_eq(&entry.store, &shm_store_slot(a->ref)->store))
+		e = FAIL(NOT_FOUND, "store was created anew");
+	return e;
 }
 
 static struct err
@@ -344,10 +358,18 @@ open_store(struct aged_store *a)
 
 	registry_directory(a->kind, a->name, directory);
 	e = object_dir_open(a->env->root, directory, false, &a->dir);
-	/* The mark comes before the rename: without it the name still was
+	/* The mark comes before the rename, and that before the registry's
+	 * entry goes: without the one and with the other the name still was
 	 * ours when we opened it. */
+<<<<<<< HEAD
 	if (!err_is(e) && (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
 		e = FAIL(NOT_FOUND, "store was deleted");
+=======
+	if (!err_is(e))
+		e = check_registered(a);
+	if (!err_is(e))
+		e = aged_check(a);
+>>>>>>> main
 	if (err_is(e))
 		return e;
 	e = shape_load(a->kind, a->dir, &a->shape);
@@ -391,8 +413,15 @@ work(struct aged_store *a, uint32_t want, struct tick_result *result)
 		return;
 	}
 	e = open_store(a);
-	if (e.kind == ERR_NOT_FOUND)
-		return;			/* deleted or pinned: left alone */
+	if (e.kind == ERR_NOT_FOUND) {
+		/* Deleted or pinned: left alone. By another instance: who had
+		 * it open here lets go of it, so that the slot can be used. */
+		if (check_registered(a).kind == ERR_NOT_FOUND) {
+			forget_everywhere(a);
+			result->gone = true;
+		}
+		return;
+	}
 	if (err_is(e)) {
 		result->seal_err = aged_keep(a, e);
 		note_error(a, e, TICK_SEAL);
@@ -438,8 +467,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	if (a.dir != NULL)
 		object_dir_close(a.dir);
 	shm_store_unpin(ref);
-	if ((want & WANT_DELETE) != 0 && !err_is(result->delete_err) &&
-	    err_is(shm_store_evict(ref)))
+	if (result->gone && err_is(shm_store_evict(ref)))
 		log_debug("slot of a deleted store is still in use store=%s",
 		    info.name);
 	shm_metric_observe(METRIC_memwald_tick_duration_seconds, info.kind,

@@ -33,6 +33,7 @@ struct tick_result {
 	struct err delete_err;
 	bool over_threshold;		/* a shard waits for a fold */
 	uint32_t pending;		/* generations left, all shards */
+	bool gone;			/* deleted; the slot goes if it can */
 };
 
 /* want: enum tick_want, or-ed. span_ns: the time limit. */

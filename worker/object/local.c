@@ -13,16 +13,26 @@
 #include "common/uuid.h"
 #include "worker/object/temp.h"
 
-static struct object_dir *
-dir_new(int fd, bool appends)
+/* Takes fd. */
+static struct err
+dir_new(int fd, bool appends, struct object_dir **out)
 {
 	struct object_dir *d = malloc(sizeof(*d));
+	struct err e = OK;
+	struct stat st;
 
 	if (d == NULL)
+		e = FAIL(NO_MEMORY, "directory handle");
+	else if (fstat(fd, &st) < 0)
+		e = FAIL_OS(IO, "stat directory");
+	if (err_is(e)) {
+		free(d);
 		close(fd);
-	else
-		*d = (struct object_dir){ fd, appends };
-	return d;
+		return e;
+	}
+	*d = (struct object_dir){ fd, appends, st.st_dev, st.st_ino };
+	*out = d;
+	return OK;
 }
 
 struct err
@@ -64,26 +74,18 @@ object_root_open(const char *path, struct object_dir **out)
 	}
 	if (err_is(e))
 		return e;
-	*out = dir_new(fd, true);
-	return *out == NULL ? FAIL(NO_MEMORY, "directory handle") : OK;
+	return dir_new(fd, true, out);
 }
 
 struct err
 object_dir_open(struct object_dir *parent, const char *name, bool make,
     struct object_dir **out)
 {
-	struct object_dir *d;
 	struct err e;
 	int fd;
 
 	e = temp_dir_open(parent->fd, name, make, &fd);
-	if (err_is(e))
-		return e;
-	d = dir_new(fd, parent->appends);
-	if (d == NULL)
-		return FAIL(NO_MEMORY, "directory handle");
-	*out = d;
-	return OK;
+	return err_is(e) ? e : dir_new(fd, parent->appends, out);
 }
 
 void
@@ -103,6 +105,19 @@ void
 object_put_only(struct object_dir *d)
 {
 	d->appends = false;
+}
+
+struct err
+object_dir_here(struct object_dir *parent, const char *name,
+    const struct object_dir *d)
+{
+	struct stat st;
+
+	if (fstatat(parent->fd, name, &st, 0) < 0)
+		return FAIL_OS(IO, "look for directory");
+	/* No inode gets used again while its directory is open. */
+	return st.st_dev == d->dev && st.st_ino == d->ino ? OK :
+	    FAIL(NOT_FOUND, "another directory of this name");
 }
 
 int

@@ -69,6 +69,11 @@ struct err object_write_parts(int fd, const struct slice *, uint32_t count,
 struct err object_read_at(int fd, void *, size_t, uint64_t offset) MUST_CHECK;
 struct err object_sync(int fd) MUST_CHECK;
 
+/* Whether a directory below parent still has the name that it was opened by:
+ * NOT_FOUND if that is gone, or another's by now. One look. */
+struct err object_dir_here(struct object_dir *parent, const char *name,
+    const struct object_dir *) MUST_CHECK;
+
 /* When a directory was changed last: names in it made or removed. */
 struct err object_dir_changed(struct object_dir *, const char *name,
     uint64_t *wall_ns) MUST_CHECK;

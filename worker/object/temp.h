@@ -26,6 +26,8 @@
 struct object_dir {
 	int fd;
 	bool appends;			/* object_can_append */
+	dev_t dev;			/* which it is, whatever its name */
+	ino_t ino;
 };
 
 struct place {

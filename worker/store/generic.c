@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "common/number.h"
 #include "worker/store/generic.h"
 #include "worker/store/generic_parts.h"
 
@@ -95,26 +96,37 @@ get_type(const struct parser *p, const struct json *spec, uint8_t *type)
 	    (int)MIN(name.len, 64), name.ptr));
 }
 
+/* Any integer is one; which of them are good is a rule. */
+static struct err
+get_dim(const struct parser *p, const struct json *spec, int32_t *dim)
+{
+	const struct json *v;
+	int64_t n = 0;
+	struct err e;
+
+	e = told(p, json_get(p->arena, spec, "dim", JSON_REQUIRED, &v));
+	if (err_is(e))
+		return e;
+	if (v->type != JSON_NUMBER || number_int64(v->text, &n) == NUMBER_NOT)
+		return fail_shape(p, "dim: expected an integer");
+	if (n < 1 || n > GENERIC_DIM_MAX)
+		return fail_rule(p, "dim: must be 1 to 1048576");
+	*dim = (int32_t)n;
+	return OK;
+}
+
 static struct err
 get_vector(const struct parser *p, const struct json *spec,
     struct generic_column *c)
 {
-	int64_t dim = 0;
-	struct err e;
+	struct err e = get_dim(p, spec, &c->dim);
 	size_t i;
 
-	e = told(p, json_get_int64(p->arena, spec, "dim", JSON_REQUIRED,
-	    &dim));
 	if (!err_is(e))
 		e = told(p, json_get_text(p->arena, spec, "metric",
 		    JSON_OPTIONAL, &c->metric));
 	if (err_is(e))
 		return e;
-	if (dim < INT32_MIN || dim > INT32_MAX)
-		return fail_shape(p, "dim: does not fit 32 bits");
-	if (dim < 1 || dim > GENERIC_DIM_MAX)
-		return fail_rule(p, "dim: must be 1 to 1048576");
-	c->dim = (int32_t)dim;
 	if (c->metric.ptr == NULL)
 		return OK;
 	for (i = 0; i < ARRAY_LEN(metrics); i++) {

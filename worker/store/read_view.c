@@ -23,6 +23,7 @@ struct view_job {
 	uint32_t tail_count;
 	struct tail **tails;		/* the store's, meanwhile */
 	bool tails_only, strong;
+	uint64_t began_ns;
 	struct err err;
 };
 
@@ -174,6 +175,8 @@ view_done(struct op *op, int32_t res)
 	if (e.kind == ERR_NOT_FOUND &&
 	    (shm_store_flags(s->ref) & SHM_FLAG_DELETED) == 0)
 		e = FAIL(UNAVAILABLE, "the store changed during the read");
+	if (!err_is(e) && !j->tails_only)
+		s->listed_ns = j->began_ns;
 	if (err_is(e) && s->snapshot != NULL) {
 		/* What was half followed is followed anew. */
 		read_close(s);
@@ -204,6 +207,7 @@ start_job(struct store *s, bool tails_only)
 	j->tail_count = s->tail_count;
 	j->strong = any_strong(&j->waiting);
 	j->tails_only = tails_only;
+	j->began_ns = loop_now_ns(s->engine->loop);
 	shm_metric_add(tails_only ? METRIC_memwald_source_cache_hits_total :
 	    METRIC_memwald_source_cache_misses_total, 0, 1);
 	j->op.done = view_done;
@@ -216,10 +220,19 @@ start_job(struct store *s, bool tails_only)
 	view_done(&j->op, 0);
 }
 
+/* Then the next version may have been collected, and so not be found missing. */
+static bool
+is_old(const struct store *s)
+{
+	return loop_now_ns(s->engine->loop) - s->listed_ns >=
+	    s->engine->config->grace_secs * NS_PER_SEC / 2;
+}
+
 /*
  * Whether others moved on without telling us: the next base version, the next
  * manifest of a shard that is not ours, a shard that was made. A look each; on
- * the pool it is then found by listing.
+ * the pool it is then found by listing, as it is without a look when half the
+ * grace is over.
  */
 static bool
 others_moved(struct store *s)
@@ -228,6 +241,8 @@ others_moved(struct store *s)
 	uint64_t changed;
 	uint32_t i;
 
+	if (is_old(s))
+		return true;
 	if (!err_is(table_version_exists(s->dir,
 	    snap->view.base_version + 1)))
 		return true;

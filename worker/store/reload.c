@@ -476,16 +476,28 @@ reload_tails(struct object_dir *dir, const struct kind *kind,
 	return e;
 }
 
-struct err
-reload_open(struct object_dir *root, const struct kind *kind,
-    const char *name, struct shm_ref *ref, struct object_dir **out)
+/* Deleted by another instance: what was resident before the registry had no
+ * such name is of no use to anybody. Who still needs the slot finds out by
+ * himself. */
+static void
+drop_gone(struct shm_ref resident)
+{
+	struct err e = shm_store_evict(resident);
+
+	if (err_is(e) && e.kind != ERR_NOT_FOUND)
+		log_err(LOG_DEBUG, e, "slot of a deleted store stays");
+}
+
+/* The registry's entry for a name, and a slot for that store, pinned. */
+static struct err
+look_up(struct object_dir *root, const struct kind *kind, const char *name,
+    struct registry_entry *entry, struct shm_ref *ref)
 {
 	struct shm_store_key key = { (enum store_kind)kind->id,
 	    slice_of(name) };
-	char directory[REGISTRY_DIRECTORY_MAX];
-	struct registry_entry entry, now;
 	struct uuid gone = { 0 };
-	struct object_dir *dir;
+	struct shm_ref before;
+	bool resident;
 	struct err e;
 	int tries = 0;
 
@@ -494,12 +506,28 @@ reload_open(struct object_dir *root, const struct kind *kind,
 	 * newer one, and we be late. A slot that goes before we have a pin of it
 	 * is filled again. */
 	do {
-		e = registry_get(root, kind, name, &entry);
+		resident = !err_is(shm_store_find(key, &before));
+		e = registry_get(root, kind, name, entry);
+		if (e.kind == ERR_NOT_FOUND && resident)
+			drop_gone(before);
 		if (!err_is(e))
-			e = shm_store_insert(key, &entry.store, &gone, ref);
+			e = shm_store_insert(key, &entry->store, &gone, ref);
 		if (!err_is(e) && err_is(shm_store_pin(*ref)))
 			e = FAIL(CONFLICT, "the slot was evicted");
 	} while (e.kind == ERR_CONFLICT && ++tries < RELOAD_TRIES);
+	return e;
+}
+
+struct err
+reload_open(struct object_dir *root, const struct kind *kind,
+    const char *name, struct shm_ref *ref, struct object_dir **out)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct registry_entry entry, now;
+	struct object_dir *dir;
+	struct err e;
+
+	e = look_up(root, kind, name, &entry, ref);
 	if (err_is(e))
 		return e;
 	registry_directory(kind, name, directory);

@@ -17,8 +17,8 @@
 #include "worker/store/shape.h"
 #include "worker/store/store.h"
 
-/* How long a name is believed without a look at the registry: deletions by
- * other instances are seen within it (contract 5.3). */
+/* How long a name is believed without a look at the registry (contract 5.3);
+ * a local directory tells of deletions by other instances each time. */
 #define LOOK_SPAN_NS	NS_PER_SEC
 #define CREATE_TRIES	4
 #define OPEN_TRIES	8
@@ -120,6 +120,22 @@ store_forget(struct store *s)
 	source_cache_gone(s, KEPT_HANDLE);
 	store_hold(s);
 	store_close(s);
+}
+
+struct err
+store_check_here(const struct store *s)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+	struct err e;
+
+	registry_directory(s->kind, s->name, directory);
+	e = object_dir_here(s->engine->root, directory, s->dir);
+	if (e.kind != ERR_NOT_FOUND)
+		return e;
+	if ((shm_store_flags(s->ref) & SHM_FLAG_DELETED) != 0)
+		return FAIL(BAD_INPUT, "store is being deleted");
+	return FAIL(UNAVAILABLE, "store was deleted by another instance, and "
+	    "maybe created anew, try again");
 }
 
 /* A new handle pins its slot: what a request finds loaded stays loaded. */
@@ -331,9 +347,11 @@ enum use { USE_AS_IT_IS, USE_LOADED_AGAIN, USE_NOT };
 
 /*
  * Whether a handle may still be used. Not when its slot went, when the store
- * was deleted, or when the registry, looked at once a second, has no entry any
- * more. A stale slot is loaded again under the same handle, since two writers
- * of one shard in one process would fence each other.
+ * was deleted, here or by another instance, which takes the directory's name
+ * away first and may have given it to a new store since, or when the registry,
+ * looked at once a second, has no entry any more. A stale slot is loaded again
+ * under the same handle, since two writers of one shard in one process would
+ * fence each other.
  */
 static enum use
 usable(struct store *s)
@@ -344,7 +362,8 @@ usable(struct store *s)
 	if (s->loading)
 		return USE_AS_IT_IS;
 	flags = shm_store_flags(s->ref);
-	if ((flags & SHM_FLAG_DELETED) != 0)
+	if ((flags & SHM_FLAG_DELETED) != 0 ||
+	    store_check_here(s).kind == ERR_UNAVAILABLE)
 		return USE_NOT;
 	if ((flags & SHM_FLAG_STALE) != 0 ||
 	    shm_store_load_state(s->ref) != SHM_LOAD_READY)

@@ -61,6 +61,7 @@ struct store {
 	uint32_t tail_count;
 	struct tail **tails;		/* of the snapshot's shards, in order */
 	uint64_t shards_seen_ns;	/* _mem_wal as it was when last listed */
+	uint64_t listed_ns;		/* when others' moves were, last */
 	bool viewing;			/* a job has snapshot and tails */
 	struct list viewers;		/* store_wait */
 
@@ -75,6 +76,14 @@ void store_close(struct store *);
 
 /* Marks it dead: its slot or its data is gone. */
 void store_forget(struct store *);
+
+/*
+ * Whether the open directory still is this store's, by a look at its name:
+ * whoever deletes a store takes that away first. UNAVAILABLE: another instance
+ * did, and what was written since may lie where nobody finds it. BAD_INPUT:
+ * this one. IO: not known.
+ */
+struct err store_check_here(const struct store *) MUST_CHECK;
 
 /* The base version, as the contract's answers show it: the newest, also of a
  * store that is pinned to another. */

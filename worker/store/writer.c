@@ -276,6 +276,26 @@ writer_prepare_next(struct writer *w)
 		store_close(w->store);
 }
 
+bool
+writer_is_gone(struct writer *w, struct err *e)
+{
+	struct err here = store_check_here(w->store);
+
+	if (here.kind != ERR_UNAVAILABLE && here.kind != ERR_BAD_INPUT)
+		return false;
+	*e = here;
+	store_forget(w->store);
+	return true;
+}
+
+void
+writer_refuse(struct writer *w, struct err e)
+{
+	builder_clear(w->pending, WRITER_KEEP_BYTES);
+	answer_rotates(w, e);
+	writer_answer(w, &w->waiting, e);
+}
+
 static void
 claim_done(struct op *op, int32_t res)
 {
@@ -302,11 +322,10 @@ claim_done(struct op *op, int32_t res)
 	shm_metric_add(METRIC_memwald_wal_claims_total, err_is(e) ?
 	    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);
 	if (err_is(e)) {
+		(void)writer_is_gone(w, &e);
 		log_err(LOG_WARN, e, "shard not claimed, the next append "
 		    "tries again store=%s", s->name);
-		builder_clear(w->pending, WRITER_KEEP_BYTES);
-		answer_rotates(w, e);
-		writer_answer(w, &w->waiting, e);
+		writer_refuse(w, e);
 	} else {
 		w->entry = w->claim.entry;
 		w->epoch = w->claim.manifest.epoch;

@@ -87,6 +87,11 @@ void writer_claim(struct writer *);
  * loop, so the sync may run in it. */
 void writer_commit(struct writer *, bool alone);
 
+/* After an error, with a use of the handle held: whether the store was deleted
+ * meanwhile, which then is the error. The handle is dead then. */
+bool writer_is_gone(struct writer *, struct err *);
+/* All that waits gets this answer: a claim failed, or the store is gone. */
+void writer_refuse(struct writer *, struct err);
 /* Answers all requests of a list. */
 void writer_answer(struct writer *, struct list *appends, struct err);
 /* The entry gets no more: its end is the last acknowledged one, for good. */

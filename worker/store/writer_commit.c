@@ -41,9 +41,12 @@ say_failed(struct writer *w, struct err e)
 static void
 commit_failed(struct writer *w, struct err e)
 {
+	bool gone = writer_is_gone(w, &e);
+
 	say_failed(w, e);
-	if (e.kind == ERR_FENCED) {
+	if (e.kind == ERR_FENCED)
 		shm_metric_add(METRIC_memwald_wal_fenced_total, 0, 1);
+	if (gone || e.kind == ERR_FENCED) {
 		writer_lose_claim(w);
 	} else {
 		writer_give_up_entry(w);
@@ -51,6 +54,8 @@ commit_failed(struct writer *w, struct err e)
 	}
 	builder_clear(w->flight, WRITER_KEEP_BYTES);
 	writer_answer(w, &w->in_flight, e);
+	if (gone)
+		writer_refuse(w, e);
 	writer_step(w);
 }
 
@@ -89,14 +94,19 @@ commit_done(struct writer *w)
 	writer_step(w);
 }
 
-/* The fence: whatever memory says, the position behind must be absent. */
+/*
+ * The fence: whatever memory says, the position behind must be absent; an entry
+ * put whole is its own fence. And the store must still have its name: another
+ * instance may have deleted it, and then the rows lie in the dead tree.
+ */
 static struct err
-check_fence(struct writer *w, uint64_t position)
+check_fence(struct writer *w)
 {
-	struct err e = wal_exists(w->store->dir, &w->shard, position + 1);
+	struct err e = w->entry.whole ? FAIL(NOT_FOUND, "not looked for") :
+	    wal_exists(w->store->dir, &w->shard, w->entry.position + 1);
 
 	if (e.kind == ERR_NOT_FOUND)
-		return OK;
+		return store_check_here(w->store);
 	return err_is(e) ? e : FAIL(FENCED, "next wal position is taken");
 }
 
@@ -116,7 +126,7 @@ written(struct writer *w, struct err e)
 	if (!err_is(e))
 		e = FAULT(wal_sync);
 	if (!err_is(e))
-		e = check_fence(w, w->entry.position);
+		e = check_fence(w);
 	if (err_is(e)) {
 		commit_failed(w, e);
 		return;
@@ -160,11 +170,10 @@ rotate_done(struct op *op, int32_t res)
 		w->entry = w->started;
 		w->closed = false;
 	}
-	/* An entry put whole is its own fence. */
-	if (!err_is(e) && !w->entry.whole) {
+	if (!err_is(e) && !w->entry.whole)
 		shm_metric_add(METRIC_memwald_wal_rotations_total, 0, 1);
-		e = check_fence(w, w->entry.position);
-	}
+	if (!err_is(e))
+		e = check_fence(w);
 	if (err_is(e))
 		commit_failed(w, e);
 	else
@@ -334,8 +343,8 @@ build_message(struct writer *w)
 }
 
 /* alone: nothing else wants the loop, so the sync may run in it. */
-void
-writer_commit(struct writer *w, bool alone)
+static void
+commit(struct writer *w, bool alone)
 {
 	struct err e;
 
@@ -359,4 +368,14 @@ writer_commit(struct writer *w, bool alone)
 		loop_pwrite_dsync(w->store->engine->loop, &w->op, w->entry.fd,
 		    w->message.ptr, w->message.len, w->entry.end);
 	}
+}
+
+/* What is answered here may hold the last use of a handle that is dead. */
+void
+writer_commit(struct writer *w, bool alone)
+{
+	struct store *s = store_hold(w->store);
+
+	commit(w, alone);
+	store_close(s);
 }
