@@ -3,12 +3,9 @@
 #include "common/clock.h"
 #include "shm/view.h"
 #include "worker/maintain/maintain.h"
-<<<<<<< HEAD
-#include "worker/store/pin.h"
-=======
 #include "worker/object/local.h"
+#include "worker/store/pin.h"
 #include "worker/store/registry.h"
->>>>>>> main
 
 struct err
 aged_check(const struct aged_store *a)
