@@ -51,6 +51,15 @@ err_status(struct err e)
 	return kinds[e.kind].status;
 }
 
+/* What must be written or freed first takes longer than what is only busy. */
+uint32_t
+err_retry_secs(struct err e)
+{
+	if (e.kind == ERR_BACKLOG || e.kind == ERR_FULL)
+		return 5;
+	return err_status(e) == 503 ? 1 : 0;
+}
+
 const char *
 err_code(struct err e)
 {

@@ -33,6 +33,7 @@
 	X(CORRUPT,	500, "INTERNAL",	 "stored data failed its check") \
 	X(UNSUPPORTED,	501, "INVALID_REQUEST",  "not supported") \
 	X(BUSY,		503, "OVERLOADED",	 "busy, try again") \
+	X(BACKLOG,	503, "OVERLOADED",	 "too many pending WAL generations") \
 	X(UNAVAILABLE,	503, "UNAVAILABLE",	 "not available now") \
 	X(FENCED,	503, "UNAVAILABLE",	 "another writer owns this shard") \
 	X(UNKNOWN,	503, "UNAVAILABLE",	 "outcome unknown, read back first") \
@@ -75,6 +76,7 @@ err_is(struct err e)
 }
 
 int err_status(struct err);		/* HTTP status */
+uint32_t err_retry_secs(struct err);	/* Retry-After; 0: none */
 const char *err_code(struct err);	/* error.code of the envelope */
 const char *err_text(struct err);	/* what a client is told */
 const char *err_name(struct err);	/* "IO": for log and metrics */

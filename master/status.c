@@ -225,6 +225,11 @@ check_stores(struct problems *ps)
 		if (!shm_store_peek(ref, &s))
 			continue;
 		check_holders(ps, &s);
+		if (s.pressure >= SHM_PRESSURE_NO_APPENDS)
+			add_problem(ps, "store %s: %u generations and %llu bytes of "
+			    "WAL wait, it takes no appends", s.name,
+			    s.pending_generations,
+			    (unsigned long long)s.tail_bytes);
 		if (s.errors_in_row >= ERRORS_IN_ROW_BAD)
 			add_problem(ps, "store %s: %u ticks failed in a row, the "
 			    "last in phase %s", s.name, s.errors_in_row,
@@ -318,10 +323,15 @@ text_store(struct buf *b, const struct shm_store_info *s,
 	if (s->guarded)
 		snprintf(guard, sizeof(guard), "slot %u in %s",
 		    s->guard_holder.slot, tick_phase_name(s->guard_phase));
-	return buf_printf(b, "%-8s %-24s %-7s %7llu %7u %12llu %5u %5u  %s%s%s%s\n",
+	return buf_printf(b, "%-8s %-24s %-7s %7llu %7u %12llu %12llu %5u %5u  "
+	    "%s%s%s%s%s%s\n",
 	    store_kind_name(s->kind), s->name, shm_load_state_name(s->load),
 	    (unsigned long long)s->base_version, s->pending_generations,
-	    (unsigned long long)s->pending_bytes, s->tail_shards, s->pins, guard,
+	    (unsigned long long)s->pending_bytes,
+	    (unsigned long long)s->tail_bytes, s->tail_shards, s->pins, guard,
+	    s->pressure != SHM_PRESSURE_NONE ? ", " : "",
+	    s->pressure != SHM_PRESSURE_NONE ?
+	    shm_pressure_name(s->pressure) : "",
 	    is_locked(&l) ? ", locked" : "",
 	    s->flags & SHM_FLAG_STALE ? ", stale" : "",
 	    s->flags & SHM_FLAG_DELETED ? ", deleted" : "");
@@ -335,8 +345,9 @@ text_stores(struct buf *b)
 	uint32_t index = 0, shown = 0, left = 0, patience_ms = PATIENCE_MS;
 	bool ok;
 
-	ok = buf_printf(b, "%-8s %-24s %-7s %7s %7s %12s %5s %5s  %s\n", "KIND",
-	    "STORE", "LOAD", "BASE", "PENDING", "BYTES", "TAILS", "PINS",
+	ok = buf_printf(b, "%-8s %-24s %-7s %7s %7s %12s %12s %5s %5s  %s\n",
+	    "KIND", "STORE", "LOAD", "BASE", "PENDING", "BYTES", "UNSEALED",
+	    "TAILS", "PINS",
 	    "GUARD");
 	while (ok && shm_store_next(&index, &ref)) {
 		if (!shm_store_peek(ref, &s))
@@ -437,8 +448,38 @@ json_processes(struct json_writer *w)
 	json_write_close(w, ']');
 }
 
+/* The shards of this instance that anything waits in, as many as are left to
+ * the whole answer. */
 static void
-json_store(struct json_writer *w, const struct shm_store_info *s)
+json_shards(struct json_writer *w, struct shm_ref ref, uint32_t *left)
+{
+	struct shm_slot *slot = shm_store_slot(ref);
+	uint32_t i;
+
+	json_write_open(w, "shards", '[');
+	for (i = 0; slot != NULL && i < shm_workers_max(); i++) {
+		const struct shm_shard_state *s = shm_slot_local(slot, i);
+		struct shm_manifest_marks m = shm_shard_marks(s);
+		uint64_t tail_bytes = shm_shard_tail_bytes(s);
+
+		if (*left == 0 || (m.pending_generations == 0 &&
+		    tail_bytes == 0))
+			continue;
+		--*left;
+		json_write_open(w, NULL, '{');
+		json_write_uint64(w, "ordinal", i);
+		json_write_uint64(w, "pending_generations",
+		    m.pending_generations);
+		json_write_uint64(w, "pending_bytes", m.pending_bytes);
+		json_write_uint64(w, "tail_bytes", tail_bytes);
+		json_write_close(w, '}');
+	}
+	json_write_close(w, ']');
+}
+
+static void
+json_store(struct json_writer *w, const struct shm_store_info *s,
+    uint32_t *shards_left)
 {
 	json_write_open(w, NULL, '{');
 	json_write_text(w, "kind", slice_of(store_kind_name(s->kind)));
@@ -457,6 +498,9 @@ json_store(struct json_writer *w, const struct shm_store_info *s)
 	    s->pending_generations_max);
 	json_write_uint64(w, "pending_bytes", s->pending_bytes);
 	json_write_uint64(w, "tail_shards", s->tail_shards);
+	json_write_uint64(w, "tail_bytes", s->tail_bytes);
+	json_write_text(w, "pressure", slice_of(shm_pressure_name(s->pressure)));
+	json_shards(w, s->ref, shards_left);
 	json_write_uint64(w, "ticks", s->ticks);
 	json_write_uint64(w, "seal_errors", s->seal_errors);
 	json_write_uint64(w, "fold_errors", s->fold_errors);
@@ -497,13 +541,14 @@ json_stores(struct json_writer *w)
 	struct shm_store_info s;
 	struct shm_ref ref;
 	uint32_t index = 0, shown = 0, left = 0, patience_ms = PATIENCE_MS;
+	uint32_t shards_left = STATUS_SHARDS_MAX;
 
 	json_write_open(w, "stores", '[');
 	while (shm_store_next(&index, &ref)) {
 		if (!shm_store_peek(ref, &s))
 			continue;
 		if (shown++ < STATUS_STORES_MAX)
-			json_store(w, &s);
+			json_store(w, &s, &shards_left);
 		else
 			left++;
 	}

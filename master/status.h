@@ -27,6 +27,7 @@ struct status_server {			/* the master's own facts */
 };
 
 #define STATUS_STORES_MAX 4096
+#define STATUS_SHARDS_MAX 4096	/* of all of them */
 
 /* How many problems there are. */
 uint32_t status_problems(void);

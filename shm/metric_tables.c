@@ -11,10 +11,35 @@
 #define HEAD(name, type, help) \
 	"# HELP " name " " help "\n# TYPE " name " " type "\n"
 
+/* As many stores with a backlog as are named, the largest first: a label each,
+ * so there is a bound. */
+#define NAMED_MAX 16u
+
 struct stores {
 	uint64_t resident, dirty, stale, guarded;
-	uint64_t generations, generations_max, bytes, tails;
+	struct of_kind {
+		uint64_t generations, generations_max, bytes, tails, tail_bytes;
+		uint64_t pressed[SHM_PRESSURE_COUNT];	/* at this level */
+	} kinds[STORE_KIND_COUNT];
+	uint32_t named_count;
+	struct shm_store_info named[NAMED_MAX];
 };
+
+static void
+name_store(struct stores *all, const struct shm_store_info *info)
+{
+	uint32_t at = all->named_count;
+
+	while (at > 0 && all->named[at - 1].pending_generations <
+	    info->pending_generations)
+		at--;
+	if (at == NAMED_MAX)
+		return;
+	all->named_count = MIN(all->named_count + 1, NAMED_MAX);
+	memmove(&all->named[at + 1], &all->named[at],
+	    (all->named_count - 1 - at) * sizeof(*info));
+	all->named[at] = *info;
+}
 
 static void
 look_at_stores(struct stores *all)
@@ -24,17 +49,26 @@ look_at_stores(struct stores *all)
 	uint32_t at = 0;
 
 	while (shm_store_next(&at, &ref)) {
-		if (!shm_store_peek(ref, &info))
+		struct of_kind *k;
+
+		if (!shm_store_peek(ref, &info) ||
+		    info.kind >= STORE_KIND_COUNT ||
+		    info.pressure >= SHM_PRESSURE_COUNT)
 			continue;
+		k = &all->kinds[info.kind];
 		all->resident++;
 		all->dirty += info.dirty;
 		all->stale += (info.flags & SHM_FLAG_STALE) != 0;
 		all->guarded += info.guarded;
-		all->generations += info.pending_generations;
-		all->generations_max = MAX(all->generations_max,
+		k->generations += info.pending_generations;
+		k->generations_max = MAX(k->generations_max,
 		    info.pending_generations_max);
-		all->bytes += info.pending_bytes;
-		all->tails += info.tail_shards;
+		k->bytes += info.pending_bytes;
+		k->tails += info.tail_shards;
+		k->tail_bytes += info.tail_bytes;
+		k->pressed[info.pressure]++;
+		if (info.pressure != SHM_PRESSURE_NONE)
+			name_store(all, &info);
 	}
 }
 
@@ -48,6 +82,78 @@ print_gauge(struct buf *out, const char *head, const char *name,
 
 #define GAUGE(name, value, help) \
 	print_gauge(out, HEAD(name, "gauge", help), name, value)
+
+/* One number of struct of_kind for each kind. */
+static bool
+print_kinds(struct buf *out, const struct stores *all, const char *head,
+    const char *name, size_t offset)
+{
+	uint32_t kind;
+	bool ok = buf_printf(out, "%s", head);
+
+	for (kind = 0; ok && kind < STORE_KIND_COUNT; kind++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&all->kinds[kind] + offset,
+		    sizeof(value));
+		ok = buf_printf(out, "%s{kind=\"%s\"} %llu\n", name,
+		    store_kind_name(kind), (unsigned long long)value);
+	}
+	return ok;
+}
+
+#define KINDS(name, field, help) \
+	print_kinds(out, all, HEAD(name, "gauge", help), name, \
+	    offsetof(struct of_kind, field))
+
+static bool
+print_pressed(struct buf *out, const struct stores *all)
+{
+	uint32_t kind, level;
+	bool ok = buf_printf(out, HEAD("memwald_stores_pressed", "gauge",
+	    "Stores by how far their backlog has grown"));
+
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+		for (level = 1; ok && level < SHM_PRESSURE_COUNT; level++)
+			ok = buf_printf(out, "memwald_stores_pressed"
+			    "{kind=\"%s\",level=\"%s\"} %llu\n",
+			    store_kind_name(kind), shm_pressure_name(level),
+			    (unsigned long long)all->kinds[kind].
+			    pressed[level]);
+	}
+	return ok;
+}
+
+static bool
+print_backlogs(struct buf *out, const struct stores *all)
+{
+	uint32_t i;
+	bool ok = buf_printf(out, HEAD("memwald_store_pending_generations",
+	    "gauge", "The largest backlogs of stores at a level above none"));
+
+	for (i = 0; ok && i < all->named_count; i++)
+		ok = buf_printf(out, "memwald_store_pending_generations"
+		    "{store=\"%s.%s.lance\"} %u\n", all->named[i].name,
+		    store_kind_name(all->named[i].kind),
+		    all->named[i].pending_generations);
+	return ok;
+}
+
+static bool
+print_waiting(struct buf *out, const struct stores *all)
+{
+	return KINDS("memwald_pending_generations", generations,
+	    "Generations not folded yet, all shards together") &&
+	    KINDS("memwald_pending_generations_max", generations_max,
+	    "Generations not folded yet, of the shard with most") &&
+	    KINDS("memwald_pending_bytes", bytes,
+	    "Bytes of generations not folded yet") &&
+	    KINDS("memwald_tails", tails,
+	    "Shards with commits not sealed yet") &&
+	    KINDS("memwald_unsealed_bytes", tail_bytes,
+	    "Bytes of this instance's WAL not sealed yet") &&
+	    print_pressed(out, all) && print_backlogs(out, all);
+}
 
 static bool
 print_stores(struct buf *out)
@@ -63,17 +169,10 @@ print_stores(struct buf *out)
 	    "Stores to be loaded again, since a writer died inside") &&
 	    GAUGE("memwald_stores_guarded", all.guarded,
 	    "Stores being folded, compacted or collected") &&
-	    GAUGE("memwald_pending_generations", all.generations,
-	    "Generations not folded yet, all shards together") &&
-	    GAUGE("memwald_pending_generations_max", all.generations_max,
-	    "Generations not folded yet, of the shard with most") &&
-	    GAUGE("memwald_pending_bytes", all.bytes,
-	    "Bytes of generations not folded yet") &&
-	    GAUGE("memwald_tails", all.tails,
-	    "Shards with commits not sealed yet");
+	    print_waiting(out, &all);
 }
 
-/* The one series with a store's name: its directory. */
+/* By the contract with the name of the store's directory. */
 static bool
 print_refused(struct buf *out)
 {

@@ -66,12 +66,18 @@ shm_shard_publish(struct shm_shard_state *s, struct shm_point p,
     uint64_t sequence)
 {
 	uint64_t word = shm_point_pack(p);
+	struct shm_point before;
 
 	MUST(word > atomic_load_explicit(&s->commit, memory_order_relaxed));
 	if (sequence > atomic_load_explicit(&s->max_seq, memory_order_relaxed))
 		atomic_store_explicit(&s->max_seq, sequence,
 		    memory_order_relaxed);
+	before = shm_point_unpack(atomic_load_explicit(&s->commit,
+	    memory_order_relaxed));
 	atomic_store_explicit(&s->commit, word, memory_order_release);
+	/* After the commit: see shm_shard_tail_sealed. */
+	atomic_fetch_add(&s->appended, p.end -
+	    (before.position == p.position ? before.end : 0));
 }
 
 void
@@ -93,6 +99,49 @@ shm_shard_raise(struct shm_shard_state *s, struct shm_point p)
 	    !atomic_compare_exchange_weak_explicit(&s->commit, &seen, word,
 	    memory_order_release, memory_order_relaxed))
 		;
+}
+
+static uint64_t
+behind(uint64_t appended, uint64_t sealed)
+{
+	return appended > sealed ? appended - sealed : 0;
+}
+
+/* Whether all that was published is in generations. */
+static bool
+no_tail(const struct shm_shard_state *s)
+{
+	return shm_shard_commit(s).position <=
+	    shm_shard_marks(s).replay_after;
+}
+
+uint64_t
+shm_shard_tail_bytes(const struct shm_shard_state *s)
+{
+	return no_tail(s) ? 0 : behind(atomic_load(&s->appended),
+	    atomic_load(&s->sealed));
+}
+
+void
+shm_shard_tail_found(struct shm_shard_state *s, uint64_t bytes)
+{
+	uint64_t seen = atomic_load(&s->appended);
+	uint64_t least = atomic_load(&s->sealed) + bytes;
+
+	while (seen < least && !atomic_compare_exchange_weak(&s->appended,
+	    &seen, least))
+		;
+}
+
+void
+shm_shard_tail_sealed(struct shm_shard_state *s, uint64_t bytes)
+{
+	/* Before the commit is looked at: what was counted by now had been
+	 * published, so without a tail all of it is sealed. */
+	uint64_t appended = atomic_load(&s->appended);
+	uint64_t sealed = MIN(atomic_load(&s->sealed) + bytes, appended);
+
+	atomic_store(&s->sealed, no_tail(s) ? appended : sealed);
 }
 
 struct shm_point

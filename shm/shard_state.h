@@ -56,6 +56,7 @@ struct shm_shard_state {
 	_Atomic uint64_t epoch;		/* of the claim */
 	_Atomic uint64_t claim;		/* the life that made it; 0: none */
 	_Atomic uint64_t max_seq;	/* highest sequence published */
+	_Atomic uint64_t appended;	/* bytes of the WAL, ever published */
 
 	struct shm_guard seal_guard;
 
@@ -66,6 +67,8 @@ struct shm_shard_state {
 	_Atomic uint64_t replay_after;
 	_Atomic uint64_t pending_bytes;
 	_Atomic uint32_t pending_generations;
+	/* Written under the seal guard: of appended, what is in generations. */
+	_Atomic uint64_t sealed;
 };
 
 static_assert(sizeof(struct shm_shard_state) == 3 * CACHELINE,
@@ -94,6 +97,18 @@ void shm_shard_close(struct shm_shard_state *, struct shm_point);
 /* Anybody, for a tail that has no live claim: the end that was read back. Does
  * nothing if the published commit is already there or beyond. */
 void shm_shard_raise(struct shm_shard_state *, struct shm_point);
+
+/*
+ * How much WAL waits for a seal: an estimate for limits and the status page, as
+ * what a process that died had not counted yet is missing from it until the
+ * next time that all of the tail is sealed. Of this instance's shards only.
+ *
+ * Who read a tail back: it has at least so many. Under the seal guard, when the
+ * manifest's marks stand: entries with that many bytes were sealed.
+ */
+uint64_t shm_shard_tail_bytes(const struct shm_shard_state *);
+void shm_shard_tail_found(struct shm_shard_state *, uint64_t bytes);
+void shm_shard_tail_sealed(struct shm_shard_state *, uint64_t bytes);
 
 /* Acquire. */
 struct shm_point shm_shard_commit(const struct shm_shard_state *);

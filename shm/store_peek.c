@@ -31,8 +31,10 @@ add_shards(struct shm_store_info *info, struct shm_slot *s)
 {
 	uint32_t i, seen = 0;
 
-	for (i = 0; i < shm_workers_max(); i++)
+	for (i = 0; i < shm_workers_max(); i++) {
 		add_shard(info, shm_slot_local(s, i));
+		info->tail_bytes += shm_shard_tail_bytes(shm_slot_local(s, i));
+	}
 	/* Bounded: a chain that is taken apart may lead anywhere. */
 	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&
 	    seen < shm_records(); i = atomic_load(&shm_record_at(i)->next)) {
@@ -101,6 +103,7 @@ shm_store_peek(struct shm_ref ref, struct shm_store_info *info)
 	info->base_version = atomic_load(&s->base_version);
 	info->pinned_version = atomic_load(&s->pinned_version);
 	info->reads_refused = atomic_load(&s->reads_refused);
+	info->pressure = atomic_load(&s->pressure);
 	add_users(info, s);
 	add_shards(info, s);
 	copy_guard(info, &s->guard);

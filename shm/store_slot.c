@@ -27,6 +27,18 @@ shm_load_state_name(uint32_t state)
 	return state < SHM_LOAD_STATE_COUNT ? load_names[state] : "unknown";
 }
 
+static const char *const pressure_names[] = {
+#define X(level, text) text,
+	SHM_PRESSURES(X)
+#undef X
+};
+
+const char *
+shm_pressure_name(uint32_t level)
+{
+	return level < SHM_PRESSURE_COUNT ? pressure_names[level] : "unknown";
+}
+
 bool
 shm_slot_is(const struct shm_slot *s, struct shm_ref ref)
 {

@@ -174,6 +174,7 @@ reset_slot(struct shm_slot *s)
 	atomic_store(&s->last_used_ns, 0);
 	atomic_store(&s->dirty, 0);
 	atomic_store(&s->reads_refused, 0);
+	atomic_store(&s->pressure, SHM_PRESSURE_NONE);
 	atomic_store(&s->collected_serial, 0);
 	atomic_store(&s->base_version, 0);
 	atomic_store(&s->pinned_version, 0);

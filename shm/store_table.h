@@ -87,6 +87,23 @@ enum shm_load_state {
 
 const char *shm_load_state_name(uint32_t);
 
+/* How far a store's backlog has grown, by the limits of worker/store/pressure.h;
+ * what the name says holds for the levels above it as well. */
+#define SHM_PRESSURES(X) \
+	X(NONE,		"none") \
+	X(FOLDS_FIRST,	"folds_first") \
+	X(NO_APPENDS,	"no_appends") \
+	X(NO_READS,	"no_reads")
+
+enum shm_pressure {
+#define X(level, text) SHM_PRESSURE_##level,
+	SHM_PRESSURES(X)
+#undef X
+	SHM_PRESSURE_COUNT
+};
+
+const char *shm_pressure_name(uint32_t);
+
 #define SHM_FLAG_DELETED	1u	/* no appends, no folds; never taken back */
 #define SHM_FLAG_STALE		2u	/* a writer died inside: load it again */
 
@@ -123,6 +140,7 @@ struct shm_slot {
 	_Atomic uint64_t last_used_ns;	/* coarse: who evicts may be wrong a bit */
 	_Atomic uint32_t dirty;		/* appended to since the last clean tick */
 	_Atomic uint32_t reads_refused;	/* too many pending generations */
+	_Atomic uint32_t pressure;	/* enum shm_pressure, when last looked */
 	/* The view's when collection left nothing behind that was not in it;
 	 * written under the guard. Stale: one collection more. */
 	_Atomic uint64_t collected_serial;
@@ -251,7 +269,9 @@ struct shm_store_info {
 	uint32_t pending_generations_max;	/* of one */
 	uint64_t pending_bytes;
 	uint32_t tail_shards;		/* with a commit not sealed */
+	uint64_t tail_bytes;		/* of this instance's */
 	uint32_t reads_refused;
+	uint32_t pressure;		/* enum shm_pressure */
 
 	bool guarded;
 	struct shm_who guard_holder;

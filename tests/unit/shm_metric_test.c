@@ -295,10 +295,11 @@ tables_are_looked_at(void **state)
 	assert_line("rollout_stores_resident 1");
 	assert_line("memwald_stores_dirty 1");
 	assert_line("memwald_stores_stale 0");
-	assert_line("memwald_pending_generations 7");
-	assert_line("memwald_pending_generations_max 7");
-	assert_line("memwald_pending_bytes 500");
-	assert_line("memwald_tails 1");
+	assert_line("memwald_pending_generations{kind=\"rollout\"} 7");
+	assert_line("memwald_pending_generations_max{kind=\"rollout\"} 7");
+	assert_line("memwald_pending_bytes{kind=\"rollout\"} 500");
+	assert_line("memwald_pending_bytes{kind=\"generic\"} 0");
+	assert_line("memwald_tails{kind=\"rollout\"} 1");
 	assert_line("rollout_reads_refused_pending_total{store="
 	    "\"math.rollout.lance\"} 2");
 	assert_line("memwald_budget_used{budget=\"request_bytes\"} 77");

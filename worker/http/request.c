@@ -161,8 +161,7 @@ answer_err(struct conn *c, struct err e, bool close)
 		.close = close,
 	};
 
-	if (reply.status == 503)
-		reply.retry_after_secs = 1;
+	reply.retry_after_secs = err_retry_secs(e);
 	reply.body = reply_envelope(&c->req->pub.arena, err_code(e),
 	    e.what[0] == '\0' ? err_text(e) : e.what);
 	reply_prepare(c, &reply);
@@ -350,7 +349,8 @@ log_reply(struct http_request *r, struct err e)
 	enum log_level level = LOG_WARN;
 
 	if (err_status(e) < 500 || e.kind == ERR_BUSY ||
-	    e.kind == ERR_NO_MEMORY || e.kind == ERR_UNSUPPORTED)
+	    e.kind == ERR_BACKLOG || e.kind == ERR_NO_MEMORY ||
+	    e.kind == ERR_UNSUPPORTED)
 		level = LOG_DEBUG;
 	else if (e.kind == ERR_CORRUPT || e.kind == ERR_INTERNAL)
 		level = LOG_ERROR;
@@ -388,7 +388,7 @@ http_reply_err_as(struct http_request *r, struct err e, const char *code,
 	if (message[0] == '\0')
 		message = err_text(e);
 	else if (reply.status >= 500 && e.kind != ERR_BUSY &&
-	    e.kind != ERR_UNAVAILABLE)
+	    e.kind != ERR_BACKLOG && e.kind != ERR_UNAVAILABLE)
 		message = arena_printf(&r->arena, "%s: %s", err_text(e),
 		    e.what);
 	reply.body = reply_envelope(&r->arena, code == NULL ? err_code(e) :
@@ -399,10 +399,7 @@ http_reply_err_as(struct http_request *r, struct err e, const char *code,
 void
 http_reply_err(struct http_request *r, struct err e)
 {
-	int status = err_status(e);
-
-	http_reply_err_as(r, e, NULL, status == 503 ? 1 : status == 507 ? 5 :
-	    0);
+	http_reply_err_as(r, e, NULL, err_retry_secs(e));
 }
 
 void

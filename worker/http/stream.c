@@ -17,7 +17,7 @@ fail_early(struct conn *c, struct err e)
 	struct http_reply reply = {
 		.status = (uint16_t)err_status(e),
 		.content_type = SLICE("application/json"),
-		.retry_after_secs = err_status(e) == 503 ? 1 : 0,
+		.retry_after_secs = err_retry_secs(e),
 	};
 
 	stream_finish(r, false);

@@ -334,6 +334,19 @@ name_generation(struct shard_manifest *m, struct arena *arena, bool *stands,
 	return OK;
 }
 
+static uint64_t
+sealed_bytes(const struct sealing *s)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->span_count; i++) {
+		if (!s->spans[i].sentinel)
+			bytes += s->ends[i];
+	}
+	return bytes;
+}
+
 static struct err
 publish(struct sealing *s, const struct shard_manifest *m)
 {
@@ -387,7 +400,10 @@ seal(struct sealing *s, struct seal_result *result)
 	result->generations = 1;
 	result->rows = s->written.row_count;
 	FAULT_HERE(seal_publish);
-	return publish(s, &s->after);
+	e = publish(s, &s->after);
+	shm_shard_tail_sealed(shm_store_shard(s->aged->ref, s->shard),
+	    sealed_bytes(s));
+	return e;
 }
 
 static void

@@ -11,6 +11,7 @@
 #include "worker/maintain/fold.h"
 #include "worker/maintain/seal.h"
 #include "worker/maintain/tick.h"
+#include "worker/store/pressure.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
 #include "worker/store/remove.h"
@@ -241,10 +242,23 @@ fold_all(struct aged_store *a, uint32_t threshold, struct tick_result *result)
 	    clock_mono_ns() - began);
 }
 
+/* Pending generations from which on a shard is folded; 0: none is. While the
+ * store takes no appends none of it is too few. */
+static uint32_t
+threshold_of(const struct aged_store *a, uint32_t want)
+{
+	uint32_t count = a->env->config->rollout_merge_after_generations;
+
+	if ((want & WANT_FORCE) != 0)
+		return 1;
+	return count == 0 || pressure_look(a->env->config, a->ref) <
+	    SHM_PRESSURE_NO_APPENDS ? count : 1;
+}
+
 static void
 sum_up(struct aged_store *a, struct tick_result *result)
 {
-	uint32_t count = a->env->config->rollout_merge_after_generations, k;
+	uint32_t count = threshold_of(a, WANT_FOLD), k;
 
 	for (k = 0; k < shm_workers_max(); k++) {
 		uint32_t pending = pending_of(a, k);
@@ -263,14 +277,14 @@ sum_up(struct aged_store *a, struct tick_result *result)
 static void
 age(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
-	uint32_t threshold = (want & WANT_FORCE) != 0 ? 1 :
-	    a->env->config->rollout_merge_after_generations;
+	uint32_t threshold;
 
 	/* The mark is of commits, so only a seal may take it away. */
 	if ((want & WANT_SEAL) != 0) {
 		(void)shm_store_untouch(a->ref);
 		seal_all(a, result);
 	}
+	threshold = threshold_of(a, want);
 	if ((want & WANT_FOLD) != 0 && threshold != 0)
 		fold_all(a, threshold, result);
 	sum_up(a, result);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "worker/store/pressure.h"
 #include "worker/store/writer.h"
 
 bool
@@ -34,7 +35,8 @@ append_builder(struct store *s, struct arena *errors, struct builder **builder)
 		return FAIL(BAD_INPUT, arena_printf(errors, "store is pinned to "
 		    "version %llu, nothing can be appended before it is "
 		    "released", (unsigned long long)pinned));
-	if (s->writer == NULL)
+	e = pressure_append(s);
+	if (!err_is(e) && s->writer == NULL)
 		e = writer_new(s);
 	if (!err_is(e))
 		e = writer_builders(s->writer);

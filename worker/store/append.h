@@ -27,7 +27,7 @@
  * Lifetime:	a request belongs to the writer from append_submit until done.
  * Locking:	the loop's thread.
  * Errors:	FENCED, IO, FULL, TIMED_OUT: nothing was acknowledged. BUSY: more
- *		is pending than a commit may take.
+ *		is pending than a commit may take. BACKLOG: pressure.h.
  */
 
 #include "worker/arrow/column.h"
@@ -47,8 +47,8 @@ struct append {
 
 /* The builder to parse a short request into. Its rows from the present
  * row_count on are the caller's, until he submits or cuts them back, in the
- * same turn. BUSY: full. BAD_INPUT: the store is pinned or being deleted; the
- * text, which names the version, is in errors. */
+ * same turn. BUSY: full. BACKLOG: pressure.h. BAD_INPUT: the store is pinned or
+ * being deleted; the text, which names the version, is in errors. */
 struct err append_builder(struct store *, struct arena *errors,
     struct builder **) MUST_CHECK;
 /* The rows are there. For own: a builder that the writer frees. The store is

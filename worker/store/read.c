@@ -9,26 +9,14 @@
 #define KEEP_BATCH_MIN	(16u << 10)
 #define KEEP_BATCH_MAX	(8u << 20)
 
-/* Refuses reads that would open too much (contract 6.6), and warns early. */
-struct err
-read_pending(const struct store *s)
+void
+read_count_pending(const struct store *s)
 {
-	const struct config *c = s->engine->config;
-	struct snapshot_pending p = snapshot_pending(s->snapshot);
-	struct shm_slot *slot;
 	uint32_t i;
 
 	for (i = 0; i < s->snapshot->shard_count; i++)
 		shm_metric_observe(METRIC_rollout_wal_pending_generations, 0,
 		    s->snapshot->shards[i].source_count);
-	if (c->rollout_wal_pending_max_generations == 0 ||
-	    p.sum <= c->rollout_wal_pending_max_generations)
-		return OK;
-	slot = shm_store_slot(s->ref);
-	if (slot != NULL)
-		atomic_fetch_add_explicit(&slot->reads_refused, 1,
-		    memory_order_relaxed);
-	return FAIL(BUSY, "too many pending WAL generations");
 }
 
 struct get {
@@ -154,10 +142,10 @@ read_get(struct store *s, struct slice key, enum read_for purpose,
     struct arena *arena, struct batch *batch, uint64_t *at, bool *found)
 {
 	struct get g = { .store = s, .key = key, .arena = arena };
-	struct err e = read_pending(s);
+	struct err e;
 
-	if (!err_is(e))
-		e = probe(&g, s);
+	read_count_pending(s);
+	e = probe(&g, s);
 	*found = g.found;
 	if (err_is(e) || !g.found)
 		return e;

@@ -18,7 +18,7 @@
  *
  * Locking:	the loop's thread.
  * Errors:	UNAVAILABLE: the view could not be had after three tries.
- *		BUSY (pending): too many generations, contract 6.6.
+ *		BACKLOG: too many generations (pressure.h, contract 6.6).
  */
 
 #include "worker/store/merge_sources.h"
@@ -38,8 +38,8 @@ enum read_for {
 struct err read_get(struct store *, struct slice key, enum read_for,
     struct arena *, struct batch *, uint64_t *at, bool *found) MUST_CHECK;
 
-/* BUSY where a read would have to open too many generations (contract 6.6). */
-struct err read_pending(const struct store *) MUST_CHECK;
+/* A sample of rollout_wal_pending_generations for each shard. */
+void read_count_pending(const struct store *);
 
 /* For append_rotate and when a handle goes. */
 void read_close(struct store *);

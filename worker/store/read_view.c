@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "shm/metric.h"
+#include "worker/store/pressure.h"
 #include "worker/store/read.h"
 #include "worker/store/reload.h"
 
@@ -119,6 +120,9 @@ run_view(struct op *op)
 			if (!err_is(j->err))
 				j->err = reload_others(s->dir, s->kind, s->ref);
 			if (!err_is(j->err))
+				j->err = pressure_read(s->engine->config,
+				    s->ref);
+			if (!err_is(j->err))
 				j->err = snapshot_take(s->dir, s->shape,
 				    s->ref, &s->readers, j->snapshot, &taken);
 			if (err_is(j->err))
@@ -142,6 +146,19 @@ serve(struct list *waiting, struct err e)
 		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
 
 		w->done(w, e);
+	}
+}
+
+static void
+count_refused(const struct store *s, const struct list *waiting)
+{
+	struct shm_slot *slot = shm_store_slot(s->ref);
+	struct list *l;
+
+	LIST_FOREACH(l, waiting) {
+		if (slot != NULL)
+			atomic_fetch_add_explicit(&slot->reads_refused, 1,
+			    memory_order_relaxed);
 	}
 }
 
@@ -183,6 +200,8 @@ view_done(struct op *op, int32_t res)
 	}
 	if (s->snapshot != NULL)
 		source_cache_used(s, KEPT_VIEW);
+	if (e.kind == ERR_BACKLOG)
+		count_refused(s, &j->waiting);
 	serve(&j->waiting, e);
 	free(j);
 	if (!list_empty(&s->viewers) && !s->viewing)

@@ -121,6 +121,24 @@ check_undecided(struct loading *l, const struct uuid *shard, bool local,
 	return *counts ? OK : e;
 }
 
+/* Up to where it is followed: all of it waits for a seal. */
+static uint64_t
+bytes_up_to(const struct wal_list *list, struct wal_end to)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < list->count; i++) {
+		const struct wal_span *s = &list->spans[i];
+
+		if (s->position == to.position)
+			bytes += to.end;
+		else if (s->position < to.position && s->recorded)
+			bytes += s->end;
+	}
+	return bytes;
+}
+
 /* Reads the end of a tail that no live claim announces. */
 static struct err
 load_commit(struct loading *l, const struct uuid *shard, bool local,
@@ -163,8 +181,10 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 		shm_shard_raise(state, (struct shm_point){ point.position,
 		    point.end });
 		/* The slot stays until it is sealed: else nobody would know. */
-		if (local)
+		if (local) {
+			shm_shard_tail_found(state, bytes_up_to(&list, point));
 			shm_store_touch(l->ref);
+		}
 	}
 	return OK;
 }

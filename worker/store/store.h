@@ -66,6 +66,9 @@ struct store {
 	struct list viewers;		/* store_wait */
 
 	struct writer *writer;		/* NULL before the first append */
+	enum shm_pressure pressure;	/* pressure.h: as it was last seen, */
+	uint64_t pressure_ns;		/* then */
+	uint64_t tick_asked_ns;
 };
 
 /* Finds or opens a store; wait->store is set when done is called with OK. */
