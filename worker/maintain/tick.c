@@ -375,15 +375,10 @@ open_store(struct aged_store *a)
 	/* The mark comes before the rename, and that before the registry's
 	 * entry goes: without the one and with the other the name still was
 	 * ours when we opened it. */
-<<<<<<< HEAD
-	if (!err_is(e) && (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
-		e = FAIL(NOT_FOUND, "store was deleted");
-=======
 	if (!err_is(e))
 		e = check_registered(a);
-	if (!err_is(e))
-		e = aged_check(a);
->>>>>>> main
+	if (!err_is(e) && (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
+		e = FAIL(NOT_FOUND, "store was deleted");
 	if (err_is(e))
 		return e;
 	e = shape_load(a->kind, a->dir, &a->shape);
