@@ -5,7 +5,8 @@ import unittest
 
 import fault_points
 
-Points = fault_points.cases(["delay:300:1"], ["delay:700:3", "stop:1"])
+globals().update(fault_points.cases(
+    "delay", ["delay:300:1"], ["delay:700:3"]))
 
 if __name__ == "__main__":
     unittest.main()

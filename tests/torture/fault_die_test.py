@@ -5,7 +5,8 @@ import unittest
 
 import fault_points
 
-Points = fault_points.cases(["die:1"], ["die:1@1", "die:1@2", "die:1@5"])
+globals().update(fault_points.cases(
+    "die", ["die:1"], ["die:1@1", "die:1@2", "die:1@5"]))
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,8 +5,8 @@ import unittest
 
 import fault_points
 
-Points = fault_points.cases(["fail:5:1", "fail:28:1"],
-                            ["fail:5:2@1", "fail:28:4"])
+globals().update(fault_points.cases(
+    "fail", ["fail:5:1", "fail:28:1"], ["fail:5:2@1", "fail:28:4"]))
 
 if __name__ == "__main__":
     unittest.main()

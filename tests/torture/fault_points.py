@@ -1,38 +1,58 @@
 """
-fault_points - each fault point times {die, fail, delay}, then the oracle
-(style 12). A test file a kind of action, so that they run beside each other.
+fault_points - each fault point times {die, fail, delay, hold, stop}, then the
+oracle (style 12). A test file an action, so that they run beside each other.
 
 A workload passes the points: two workers append, a flush seals, a fold runs,
 a store is made and deleted. One point at a time is armed, and must have acted;
-what is refused or lost is sent again once it is off. In the short form the
-actions of a file share a store and an oracle; with LONG=1 each has its own,
-with a restart and the base table, and there are more of them.
+what is refused or lost is sent again once it is off. While a step of the
+maintainer is held every worker goes on.
+
+LONG=1: all points, on every kind of store, in both ways to be durable, each
+action with a store of its own, a restart and the base table. The short form
+has all points on rollout stores; of other kinds, and where commits are put
+whole, a share.
 """
 
 import os
 import re
+import threading
 import unittest
 
-from oracle import Book, check_status, check_temporary, fold
+from oracle import Book, check_status, check_temporary
 from client import Lost
 from harness import LONG, ROOT, Server, wait_for
+from kinds import Datagen, Generic, Rollout
 
-# What this workload does not pass: nobody dies inside a mutex, no other
-# instance's shards, no assignment changes, slots are not short, no outcome is
-# unknown.
-NOT_PASSED = {"shm_repair", "shm_record", "shm_assign", "wal_read_back"}
+# Collection waits for a grace that this workload does not (collect_test.py),
+# compaction for fragments that it does not make.
+OTHERS = ("collect_", "compact_")
+# Nobody passes these here: no other instance's shards, no assignment changes;
+# and a repair may be the master's, with whom all dies.
+NOT_PASSED = {"shm_record", "shm_assign", "shm_repair"}
+# What only those pass whose outcome is unknown.
+WITH = {"wal_read_back": "put_wal=answer:UNKNOWN:1"}
+# Where commits are put whole, alone.
+ONLY_PUT = {"wal_read_back", "put_wal"}
 # What only those pass who load a store that another server left.
 AT_LOAD = {"reload_commit"}
 # What only those pass who start.
 AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
+# Steps of the maintainer, which no worker waits for.
+AGING = ("seal_", "fold_")
+# Where commits are put whole, these steps are others.
+WAL_STEPS = ("wal_", "claim_", "put_wal", "object_put", "reload_commit")
+ACTS = ("die", "fail", "delay", "hold", "stop")
+# Whoever is stopped is dead after seconds: the short form stops these.
+STOPPED = ("wal_publish", "fold_commit", "shm_writing")
+# After a death there the base table is read in any case.
+JUDGED_WHOLE = ("seal_commit", "fold_commit", "fold_drain", "fold_publish",
+                "table_committed")
 
 
 def points():
-    """But for the object store's own, which put_test.py goes through, and those
-    of collection (collect_test.py), where this workload waits for no grace."""
     with open(os.path.join(ROOT, "common", "fault.def")) as f:
         return [p for p in re.findall(r"^FAULT_POINT\((\w+)", f.read(), re.M)
-                if not p.startswith(("put_", "collect_"))]
+                if not p.startswith(OTHERS)]
 
 
 def tag_of(action):
@@ -40,11 +60,16 @@ def tag_of(action):
 
 
 class FaultPoints(unittest.TestCase):
+    kind = Rollout
+    wal = "append"
+    act = "die"
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(workers=2, args=[
-            "--rollout-flush-interval-secs=0",
-            "--rollout-cleanup-interval-secs=0"])
+        every = 0 if cls.kind.aged_by_requests else 1
+        cls.server = Server(workers=2, wal=cls.wal, args=[
+            "--rollout-flush-interval-secs=%d" % every,
+            "--rollout-cleanup-interval-secs=%d" % every])
         cls.server.start()
 
     @classmethod
@@ -76,56 +101,68 @@ class FaultPoints(unittest.TestCase):
         return int(re.search(r"^%s=(\d+)$" % point,
                              self.server.ctl("fault"), re.M).group(1))
 
-    def workload(self, book, tag):
-        """Whatever its steps answer; two rounds, so that also the second
-        commit, entry and generation of a shard are passed, and what the first
-        left half done."""
-        s = self.server
-        other = "other-" + book.store
-        with s.client() as a, s.client() as b:
-            for n in range(2):
-                for k, c in enumerate((a, b)):
-                    book.append(c, ["%s-%d-%d-%d" % (tag, n, k, i)
-                                    for i in range(2)])
-                book.append(a, ["%s-f%d" % (tag, n)], flush=True)
-                self.some(fold, b, book.store)
-                self.some(a.post, "/api/v1/rollouts", {"name": other})
-                self.some(b.request, "DELETE", "/api/v1/rollouts/" + other)
+    def append(self, book, client, tag, n):
+        book.append(client, ["%s-%d-%d" % (tag, n, i) for i in range(2)])
+        return book.append_version(client, "newest")
+
+    def one_round(self, book, tag, n):
+        """Whatever its steps answer."""
+        other = self.kind("other-" + book.store)
+        with self.server.client() as a, self.server.client() as b:
+            self.append(book, a, tag + "-a", n)
+            self.append(book, b, tag + "-b", n)
+            book.append(a, ["%s-f%d" % (tag, n)], flush=True)
+            self.some(book.kind.fold, b)
+            self.some(a.post, other.stores, other.body)
+            self.some(b.request, "DELETE", other.path)
+
+    def workload(self, book, tag, enough):
+        """Two rounds, so that also the second commit, entry and generation of
+        a shard are passed, and what the first left half done. More, where a
+        ticker is what has it aged, or the one who was needed died."""
+        n = 0
+
+        def again():
+            nonlocal n
+            self.one_round(book, tag, n)
+            n += 1
+            return n >= 2 and enough()
+        wait_for("%s to act" % book.store, again, 20)
 
     def arm(self, book, point, action):
         """How often it had acted before."""
         s = self.server
         if point in AT_LOAD:
             with s.client() as c:
-                book.append(c, [tag_of(action) + "-tail"])
+                self.append(book, c, tag_of(action), 0)
             s.kill_all()
             s.faults = "%s=%s" % (point, action)
             s.start()
             s.faults = ""
             return 0
-        if action.startswith("stop"):
-            s.expect_panic = True	# of who waits for a lock of the stopped
+        if action.startswith("stop") or point.startswith("shm_"):
+            s.expect_panic = True	# of who waits for a lock that is held
         before = self.hits(point)
-        s.fault("%s=%s" % (point, action))
+        s.ctl("fault", "%s=%s" % (point, action), *(
+            [WITH[point]] if point in WITH else []))
         if point in AT_START:
             self.kill(AT_START[point])
         return before
 
-    def act(self, book, point, action):
+    def do(self, book, point, action):
         """Armed, passed, acted, disarmed; and work goes on."""
         s = self.server
         tag = tag_of(action)
         if point.startswith("claim_"):
             self.kill("worker")		# else the shards are claimed
             self.all_there()
+        self.get_ready(point)
         before = self.arm(book, point, action)
-        self.workload(book, tag)
-        if point in AT_START:
-            wait_for("a start", lambda: self.hits(point) > before)
-        s.fault("%s=off" % point)
-        if "@" not in action and point not in NOT_PASSED:
-            self.assertGreater(self.hits(point), before,
-                               "%s was not passed" % point)
+        must = "@" not in action and point not in NOT_PASSED
+        self.pass_it(book, point, tag, lambda: not must or
+                     self.hits(point) > before)
+        s.ctl("fault", point + "=off", *(
+            [WITH[point].split("=")[0] + "=off"] if point in WITH else []))
         self.all_there()
 
         def append():
@@ -133,60 +170,129 @@ class FaultPoints(unittest.TestCase):
                 return book.append(c, [tag + "-late"], flush=True)
         self.until_done("an append", append)
 
-    def judge(self, book):
+    def get_ready(self, point):
+        pass
+
+    def pass_it(self, book, point, tag, acted):
+        self.workload(book, tag, acted)
+
+    def judge(self, book, whole):
         s = self.server
         book.check(s)
-        with s.client() as c:
-            self.until_done("folds", lambda: fold(c, book.store))
+        self.until_done("folds", lambda: book.settle(s) or True)
         book.check(s)
         book.check_files(s)
-        if LONG:
+        if whole:
             book.check_after_restart(s)
             book.check_base(s)
         check_status(s)
 
-    def drop(self, store):
+    def drop(self, book):
         """What a create left that died before it registered is adopted by the
         next one of that name, and goes with it."""
         def is_one_of(wanted, *args):
             with self.server.client() as c:
                 return c.request(*args).status in wanted
-        path = "/api/v1/rollouts"
-        for name in ("other-" + store, store):
-            self.until_done("a create", lambda: is_one_of(
-                (201, 409), "POST", path, {"name": name}))
-            self.until_done("a delete", lambda: is_one_of(
-                (204, 404), "DELETE", path + "/" + name))
+        for kind in (self.kind("other-" + book.store), book.kind):
+            self.until_done("a create", lambda k=kind: is_one_of(
+                (201, 409), "POST", k.stores, k.body))
+            self.until_done("a delete", lambda k=kind: is_one_of(
+                (204, 404), "DELETE", k.path))
 
     def run_on_one_store(self, point, actions):
-        book = Book("%s-%s" % (point, tag_of(actions[0])))
+        book = Book("%s-%s" % (point, tag_of(actions[0])), self.kind)
         with self.server.client() as c:
-            c.create(book.store)
+            c.post(book.kind.stores, book.kind.body).must(201)
         for action in actions:
             with self.subTest(action=action):
-                self.act(book, point, action)
-        self.judge(book)
-        self.drop(book.store)
+                self.do(book, point, action)
+        self.judge(book, LONG or (self.act == "die" and
+                                  self.kind is Rollout and
+                                  point in JUDGED_WHOLE))
+        self.drop(book)
 
     def test_zz_nothing_is_left(self):
         check_temporary(self.server)
         with self.server.client() as c:
-            stores = c.get("/api/v1/rollouts").must(200).json()["stores"]
+            stores = c.get(self.kind.stores).must(200).json()["stores"]
             self.assertEqual(stores, [])
         left = [n for n in os.listdir(self.server.data_dir)
                 if n.endswith(".lance")]
         self.assertEqual(left, [])
 
 
-def cases(actions, longer):
-    """A test case with one test for each point."""
-    class Points(FaultPoints):
-        pass
+class Held(FaultPoints):
+    """A step is held for as long as the test wants."""
 
-    groups = [[a] for a in actions + longer] if LONG else [actions]
-    for point in points():
-        def test(self, point=point):
-            for group in groups:
-                self.run_on_one_store(point, group)
-        setattr(Points, "test_" + point, test)
-    return Points
+    def get_ready(self, point):
+        self.clients = self.server.clients_by_worker() \
+            if point.startswith(AGING) else {}
+
+    def pass_it(self, book, point, tag, acted):
+        failures = []
+
+        def work():
+            try:
+                self.workload(book, tag, acted)
+            except BaseException as e:
+                failures.append(e)
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            wait_for("%s to be held" % point, lambda: acted() or failures, 20)
+            for worker, client in self.clients.items():
+                self.goes_on(book, worker, client)
+        finally:
+            self.server.fault(point + "=off")
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def goes_on(self, book, worker, client):
+        """It appends and reads: nothing that is held concerns it."""
+        self.assertTrue(book.append(client, ["held-%d" % worker]))
+        acked = book.acknowledged()
+        ids = [r[book.kind.key] for r in book.kind.list(client)]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertEqual(acked - set(ids), set())
+        client.close()
+
+
+def share(kind, wal, act):
+    """The points of one test case. All kinds share all code but their columns,
+    so the short form takes a part of those points."""
+    names = [p for p in points() if wal == "put" or p not in ONLY_PUT]
+    if LONG:
+        return names
+    if act == "stop":
+        return STOPPED if (kind, wal) == (Rollout, "append") else ()
+    if kind is not Rollout:
+        first = ACTS.index(act) + 4 * (kind is Generic)
+        return names[first::8] if wal == "append" else ()
+    if wal == "put":
+        return [p for p in names if p.startswith(WAL_STEPS)
+                and act in ("die", "fail")]
+    return [p for p in names if act != "hold" or
+            not p.startswith(("shm_", "object_"))]
+
+
+def cases(act, actions, longer=()):
+    """{name: test case} of each kind and way to be durable, a test a point."""
+    base = Held if act == "hold" else FaultPoints
+    made = {}
+    for kind in (Rollout, Generic, Datagen):
+        groups = [actions] if not LONG else \
+            [[a] for a in (*actions, *(longer if kind is Rollout else ()))]
+        for wal in ("append", "put"):
+            names = share(kind, wal, act)
+            if not names:
+                continue
+            case = type("%s_%s" % (kind.__name__, wal), (base,),
+                        {"kind": kind, "wal": wal, "act": act})
+            for point in names:
+                def test(self, point=point, groups=groups):
+                    for group in groups:
+                        self.run_on_one_store(point, group)
+                setattr(case, "test_" + point, test)
+            made[case.__name__] = case
+    return made

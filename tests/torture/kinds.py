@@ -1,16 +1,52 @@
 """
 kinds - what a test that runs on every kind of store must know of each: where
-its stores are, how rows of given ids are appended, which ids are there.
+its stores are, how rows of given ids are appended, which rows are there, and
+when two are equal, as the API gives them or as the Lance engine reads them.
 """
 
-import events
-from oracle import fold, made
-from client import quote
+import os
+import sys
+import zlib
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "e2e"))
+sys.path.insert(0, os.path.join(TESTS, "interop"))
+
+import engine				# noqa: E402
+import events				# noqa: E402
+from client import Lost, quote		# noqa: E402
+from rows import canonical, row		# noqa: E402
+
+
+def made(row_id):
+    """The one row of that id: whole or not is seen by comparing."""
+    return row(row_id, content="content of %s " % row_id * 8,
+               input_tokens=list(range(len(row_id) * 3)), reward=0.5,
+               created_at="2026-01-01T00:00:00Z")
+
+
+def fold(client, store):
+    """True once a forced fold finds nothing to do; 507: a full disk."""
+    return nothing_left(client, "/api/v1/internal/merge-wal/" + store)
+
+
+def nothing_left(client, path):
+    try:
+        reply = client.post(path)
+    except Lost:
+        return False
+    if reply.status not in (200, 503, 507):
+        raise AssertionError("fold: %d %s" % (reply.status, reply.body[:300]))
+    return reply.status == 200 and reply.json()["reclaimed"] == 0
 
 
 class Rollout:
+    name = "rollout"
     stores = "/api/v1/rollouts"
     rows = "records"
+    key = "id"
+    text = "content"
+    aged_by_requests = True		# flush and fold when they are asked to
 
     def __init__(self, store):
         self.store = store
@@ -27,18 +63,38 @@ class Rollout:
             self.path, self.rows, "?flush=true" if flush else ""),
             {self.rows: rows})
 
-    @staticmethod
-    def ids(reply):
-        return [r["id"] for r in reply.must(200).json()["records"]]
+    def list(self, client):
+        """All rows, as the API gives them."""
+        return client.get(self.list_path).must(200).json()[self.rows]
+
+    @classmethod
+    def ids(cls, reply):
+        return [r[cls.key] for r in reply.must(200).json()[cls.rows]]
 
     def fold(self, client):
         """True once nothing is left to fold."""
         return fold(client, self.store)
 
+    @staticmethod
+    def form(row_):
+        """In which equal rows are equal; of what was sent, too."""
+        return canonical(row_)
+
+    @staticmethod
+    def from_lance(row_):
+        return engine.from_lance(row_)
+
+    def directory(self, server):
+        return "%s/%s.%s.lance" % (server.data_dir, self.store, self.name)
+
 
 class Datagen(Rollout):
+    name = "datagen"
     stores = "/api/v1/datagen"
     rows = "events"
+    key = "event_id"
+    text = "traceback"
+    aged_by_requests = False		# the ticker seals and folds
 
     def __init__(self, store):
         super().__init__(store)
@@ -46,23 +102,34 @@ class Datagen(Rollout):
         self.list_path = "%s/items/%s/events" % (self.path, quote("5/a:0"))
 
     def row(self, row_id, text=None):
-        return events.event("5/a:0", len(row_id), event_id=row_id,
+        # No two events of one item may have the same number in a request.
+        seq = zlib.crc32(row_id.encode())
+        return events.event("5/a:0", seq, event_id=row_id,
+                            event_ts="2026-01-01T00:00:00Z",
                             traceback=text or "of %s " % row_id * 8)
 
     def append(self, client, rows, flush=False):
-        return super().append(client, rows)	# the ticker seals
-
-    @staticmethod
-    def ids(reply):
-        return [e["event_id"] for e in reply.must(200).json()["events"]]
+        return super().append(client, rows)
 
     def fold(self, client):
-        return True			# the ticker folds
+        return True
+
+    @staticmethod
+    def form(row_):
+        return events.canonical(row_)
+
+    @classmethod
+    def from_lance(cls, row_):
+        """Which columns hold what is tests/interop/datagen_test.py's matter."""
+        return events.canonical(dict(cls("").row(row_["event_id"]),
+                                     traceback=row_["traceback"]))
 
 
 class Generic(Rollout):
+    name = "generic"
     stores = "/api/v1/generic"
     rows = "rows"
+    text = "text"
 
     def __init__(self, store):
         super().__init__(store)
@@ -79,10 +146,13 @@ class Generic(Rollout):
             client.post("%s/flush" % self.path)
         return reply
 
-    @staticmethod
-    def ids(reply):
-        return [r["id"] for r in reply.must(200).json()["rows"]]
-
     def fold(self, client):
-        reply = client.post("%s/merge-wal" % self.path)
-        return reply.status == 200 and reply.json()["reclaimed"] == 0
+        return nothing_left(client, "%s/merge-wal" % self.path)
+
+    @staticmethod
+    def form(row_):
+        return dict(row_)
+
+    @staticmethod
+    def from_lance(row_):
+        return {k: v for k, v in row_.items() if k != "_seq"}

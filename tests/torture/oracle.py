@@ -3,69 +3,98 @@ oracle - what must hold after any death or failure (style 12).
 
 A Book knows every row that was ever sent and which of them were acknowledged.
 Asked after the trouble, through every worker: each acknowledged row is there,
-once; a row that is there was sent, and is whole; a second restart changes
-nothing; no process is missing, no lock and no guard is held; what manifests
-name exists, and nothing is left that has no name. The base table itself, as
-the Lance engine reads it, holds the same rows once all is folded.
+once, with its newest value; a row that is there was sent, and is whole; a
+second restart changes nothing; no process is missing, no lock and no guard is
+held; what manifests name exists, and nothing is left that has no name. The base
+table itself, as the Lance engine reads it, holds the same rows once all is
+folded. Stores are of any kind (kinds.py).
 """
 
 import os
-import sys
 import threading
 import time
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(TESTS, "e2e"))
-sys.path.insert(0, os.path.join(TESTS, "interop"))
-
-import engine				# noqa: E402
-import memwal				# noqa: E402
-from client import Lost			# noqa: E402
-from harness import locks_held, wait_for	# noqa: E402
-from rows import canonical, row		# noqa: E402
+from kinds import Rollout, fold, made	# made: for those who send rows
+import engine
+import memwal
+from client import Lost
+from harness import locks_held, wait_for
 
 TEMP_AGE_SECONDS = 60			# object/delete.c leaves younger ones
 
 
-def made(row_id):
-    """The one row of that id: whole or not is seen by comparing."""
-    return row(row_id, content="content of %s " % row_id * 8,
-               input_tokens=list(range(len(row_id) * 3)), reward=0.5,
-               created_at="2026-01-01T00:00:00Z")
-
-
 class Book:
-    def __init__(self, store):
+    def __init__(self, store, kind=Rollout):
         self.store = store
+        self.kind = kind(store)
         self.lock = threading.Lock()
         self.sent = set()
         self.acked = set()
+        self.versions = {}		# id: [sent, acknowledged], from 1 on
 
-    def append(self, client, ids, flush=False):
+    def send(self, client, rows, flush):
         """True if acknowledged; False after any other answer, or none."""
-        with self.lock:
-            self.sent.update(ids)
         try:
-            reply = client.append(self.store, [made(i) for i in ids],
-                                  flush=flush)
+            reply = self.kind.append(client, rows, flush=flush)
         except Lost:
             return False
-        if reply.status == 201:
-            with self.lock:
-                self.acked.update(ids)
-            return True
-        if reply.status < 500:
+        if reply.status != 201 and reply.status < 500:
             raise AssertionError("append: %d %s" % (
                 reply.status, reply.body[:300]))
-        return False
+        return reply.status == 201
+
+    def append(self, client, ids, flush=False):
+        with self.lock:
+            self.sent.update(ids)
+        done = self.send(client, [self.kind.row(i) for i in ids], flush)
+        if done:
+            with self.lock:
+                self.acked.update(ids)
+        return done
+
+    def append_version(self, client, row_id, flush=False):
+        """The next value of one row. One at a time: of two that are under way
+        together either may win."""
+        with self.lock:
+            version = self.versions.setdefault(row_id, [0, 0])
+            version[0] += 1
+            self.sent.add(row_id)
+        done = self.send(client, [self.kind.row(row_id, self.text_of(
+            row_id, version[0]))], flush)
+        if done:
+            with self.lock:
+                version[1] = version[0]
+                self.acked.add(row_id)
+        return done
+
+    @staticmethod
+    def text_of(row_id, version):
+        return "%d is the version of %s" % (version, row_id)
 
     def acknowledged(self):
         with self.lock:
             return set(self.acked)
 
-    def check_list(self, got, acked, form=canonical):
-        """One list, against what was acknowledged before it was asked for."""
-        ids = [r["id"] for r in got]
+    def check_row(self, r, form):
+        """Whole, and no older than what was acknowledged of it."""
+        row_id, text = r[self.kind.key], None
+        with self.lock:
+            version = list(self.versions.get(row_id, ()))
+        if version:
+            text = r[self.kind.text]
+            shown = int(text.split()[0])
+            if not version[1] <= shown <= version[0]:
+                raise AssertionError("%s is of version %d, acknowledged %d, "
+                                     "sent %d" % (row_id, shown, version[1],
+                                                  version[0]))
+            text = self.text_of(row_id, shown)
+        if form(r) != self.kind.form(self.kind.row(row_id, text)):
+            raise AssertionError("not whole: %s" % r)
+
+    def check_list(self, got, acked, form=None):
+        """One list, against what was acknowledged before it was asked for; of
+        rows with versions nothing is sent meanwhile."""
+        ids = [r[self.kind.key] for r in got]
         seen = set(ids)
         if len(seen) != len(ids):
             raise AssertionError("twice: %s" % sorted(
@@ -78,13 +107,12 @@ class Book:
         if invented:
             raise AssertionError("never sent: %s" % sorted(invented)[:10])
         for r in got:
-            if form(r) != canonical(made(r["id"])):
-                raise AssertionError("not whole: %s" % r)
+            self.check_row(r, form or self.kind.form)
         return ids
 
     def check_page(self, got, acked):
         """Rows in key order, and between its ends nothing is left out."""
-        ids = [r["id"] for r in got]
+        ids = [r[self.kind.key] for r in got]
         if ids != sorted(ids):
             raise AssertionError("not in order: %s" % ids[:10])
         self.check_list(got, {i for i in acked if ids and
@@ -92,17 +120,27 @@ class Book:
 
     def check(self, server):
         """Through every worker; all must agree. The ids, in order."""
-        answers = []
+        answers, ids = [], []
         for client in server.clients_by_worker().values():
             acked = self.acknowledged()
-            answers.append(self.check_list(client.list(self.store), acked))
+            answers.append(self.kind.list(client))
+            ids = self.check_list(answers[-1], acked)
             client.close()
         if any(a != answers[0] for a in answers):
             raise AssertionError("workers disagree: %s" % [
                 len(a) for a in answers])
+        self.note(answers[0])
+        return ids
+
+    def note(self, rows):
+        """What was seen by all must stay."""
         with self.lock:
-            self.acked.update(answers[0])	# once seen, it must stay
-        return answers[0]
+            for r in rows:
+                row_id = r[self.kind.key]
+                self.acked.add(row_id)
+                if row_id in self.versions:
+                    self.versions[row_id][1] = int(
+                        r[self.kind.text].split()[0])
 
     def check_after_restart(self, server):
         """A second restart changes nothing."""
@@ -113,7 +151,7 @@ class Book:
             raise AssertionError("a restart changed the rows")
 
     def check_files(self, server):
-        folder = server.store_dir(self.store)
+        folder = self.kind.directory(server)
         for shard in memwal.shards(folder).values():
             for name in shard.generations.values():
                 if not os.path.isdir(os.path.join(shard.path, name)):
@@ -123,30 +161,32 @@ class Book:
             if not os.path.isfile(path) or os.path.getsize(path) != size:
                 raise AssertionError("named and not so: %s" % path)
 
+    def settle(self, server):
+        """Until nothing is left to seal or fold."""
+        with server.client() as c:
+            wait_for("all to be folded", lambda: self.kind.fold(c), 30)
+        if not self.kind.aged_by_requests:
+            wait_for("the ticker to fold all", lambda: self.aged(server), 30)
+
+    def aged(self, server):
+        one, = [s for s in server.status()["stores"]
+                if (s["kind"], s["name"]) == (self.kind.name, self.store)]
+        return one["tail_shards"] == 0 and not any(
+            memwal.pending(self.kind.directory(server)).values())
+
     def check_base(self, server):
         """Folds all there is; then the base table alone has every row."""
-        with server.client() as c:
-            wait_for("all to be folded", lambda: fold(c, self.store), 30)
+        folder = self.kind.directory(server)
+        self.settle(server)
         ids = self.check(server)
-        pending = memwal.pending(server.store_dir(self.store))
+        pending = memwal.pending(folder)
         if any(pending.values()):
             raise AssertionError("folded, and still pending: %s" % pending)
-        got = engine.run(server.store_dir(self.store), ["rows"])[0]
-        base = self.check_list(got, set(ids), engine.from_lance)
+        got = engine.run(folder, ["rows"])[0]
+        base = self.check_list(got, set(ids), self.kind.from_lance)
         if sorted(base) != sorted(ids):
             raise AssertionError("only in the base table: %s" % sorted(
                 set(base) - set(ids))[:10])
-
-
-def fold(client, store):
-    """True once a forced fold finds nothing to do; 507: a full disk."""
-    try:
-        reply = client.post("/api/v1/internal/merge-wal/" + store)
-    except Lost:
-        return False
-    if reply.status not in (200, 503, 507):
-        raise AssertionError("fold: %d %s" % (reply.status, reply.body[:300]))
-    return reply.status == 200 and reply.json()["reclaimed"] == 0
 
 
 def temporary(server):

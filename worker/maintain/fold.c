@@ -82,8 +82,10 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 			*more = true;
 			break;
 		}
-		e = source_open_generation(f->aged->dir, f->aged->shape,
-		    &f->uuid, g, &s);
+		e = FAULT(fold_read);
+		if (!err_is(e))
+			e = source_open_generation(f->aged->dir,
+			    f->aged->shape, &f->uuid, g, &s);
 		if (err_is(e))
 			return e;
 		if (f->source_count > 0 && f->bytes + bytes_of(s) > most) {
