@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -38,6 +39,22 @@ take_step(struct deleting *d)
 }
 
 /*
+ * Whether another process of this machine has it open, or mapped: a list of
+ * another instance, or of an old version, that is slower than the grace. To it
+ * an unlink means nothing, while bytes that are cut away are damage. A lease for
+ * writing is granted to who has a file for himself; it is given back at once,
+ * and should somebody ask in between, its signal is one that nobody minds.
+ */
+static bool
+somebody_reads(int fd)
+{
+	if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+		return errno == EAGAIN;
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/*
  * Under a temporary name, so that nobody opens half a file; and not while it
  * has another name, whose bytes these are as well.
  */
@@ -56,6 +73,10 @@ cut_down(struct deleting *d, int dir_fd, const char *leaf,
 	if (renameat(dir_fd, leaf, dir_fd, t.name) == 0) {
 		int fd = openat(dir_fd, t.name, O_WRONLY | O_CLOEXEC);
 
+		if (fd >= 0 && somebody_reads(fd)) {
+			close(fd);
+			fd = -1;
+		}
 		for (size = st->st_size; fd >= 0 && size > CUT_STEP; ) {
 			take_step(d);
 			size -= CUT_STEP;
