@@ -6,6 +6,7 @@
 #include "worker/lance/own.h"
 #include "worker/lance/table_names.h"
 #include "worker/maintain/collect_parts.h"
+#include "worker/maintain/merged_file.h"
 #include "worker/store/pin.h"
 
 /* ---- what is there */
@@ -648,6 +649,27 @@ hints_name_the_newest(void **state)
 	own_end(&o);
 }
 
+/* Half of the time after which collection could take its file. */
+static void
+a_fold_that_waited_too_long_starts_again(void **state)
+{
+	struct merged_file f = { .fragment.row_count = 1 };
+
+	(void)state;
+	config.grace_secs = 600;
+	f.finished_ns = clock_mono_ns() - 250 * NS_PER_SEC;
+	see_ok(merged_file_check(&aged, &f));
+	f.finished_ns = clock_mono_ns() - 301 * NS_PER_SEC;
+	see_error(merged_file_check(&aged, &f), CONFLICT);
+	config.grace_secs = 1;			/* abandoned after 60 s */
+	f.finished_ns = clock_mono_ns() - 20 * NS_PER_SEC;
+	see_ok(merged_file_check(&aged, &f));
+	f.finished_ns = clock_mono_ns() - 31 * NS_PER_SEC;
+	see_error(merged_file_check(&aged, &f), CONFLICT);
+	f.fragment.row_count = 0;		/* there is none */
+	see_ok(merged_file_check(&aged, &f));
+}
+
 static int
 collect_it(void *arg)
 {
@@ -732,6 +754,7 @@ main(void)
 		collect_test(a_deleted_store_is_left_alone),
 		collect_test(time_runs_out),
 		collect_test(hints_name_the_newest),
+		collect_test(a_fold_that_waited_too_long_starts_again),
 		collect_test(a_death_at_any_step_is_gone_on_from),
 	};
 

@@ -204,7 +204,9 @@ build(const struct table *newest, struct arena *arena,
 	e = make_edit(&x, edit);
 	deletion_free(x.masked);
 	deletion_free(x.cover.ids);
-	return err_is(e) ? e : FAULT(compact_commit);
+	if (!err_is(e))
+		e = FAULT(compact_commit);
+	return err_is(e) ? e : merged_file_check(c->aged, &c->file);
 }
 
 struct err

@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -131,6 +132,43 @@ drop_folded(struct shard_manifest *m, struct arena *arena, bool *stands,
 	return OK;
 }
 
+static bool
+names_our_file(const struct fold *f, const struct table *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->fragment_count; i++) {
+		if (t->fragments[i].file_count > 0 && slice_eq(
+		    t->fragments[i].files[0].path, slice_of(f->file.name)))
+			return true;
+	}
+	return false;
+}
+
+/* Before the drain: the newest version, found by listing, bears the progress,
+ * and what it names of ours is there (design 6.3). Else the commit went into a
+ * hole that collection had left, and the generations are still needed. */
+static struct err
+check_folded(struct fold *f)
+{
+	char name[sizeof(f->file.name) + sizeof("data/")];
+	struct table *newest;
+	struct err e;
+
+	e = table_load(f->aged->dir, &f->arena, &newest);
+	if (err_is(e))
+		return e;
+	if (table_progress_of(newest, &f->uuid) < f->up_to)
+		e = FAIL(CONFLICT, "the base table does not bear the fold");
+	snprintf(name, sizeof(name), "data/%s", f->file.name);
+	if (!err_is(e) && f->added != NULL && names_our_file(f, newest))
+		e = object_exists(f->aged->dir, name);
+	if (e.kind == ERR_NOT_FOUND)
+		e = FAIL(CORRUPT, "the base table names a file that is gone");
+	table_free(newest);
+	return e;
+}
+
 static struct err
 drain(struct fold *f, uint32_t *drained)
 {
@@ -144,6 +182,8 @@ drain(struct fold *f, uint32_t *drained)
 
 	shm_store_guard_phase(f->aged->ref, TICK_DRAIN);
 	e = FAULT(fold_drain);
+	if (!err_is(e) && f->up_to > 0)
+		e = check_folded(f);
 	if (!err_is(e))
 		e = shard_manifest_change(f->aged->dir, &f->uuid, drop_folded,
 		    &d, &f->arena, &after);

@@ -269,7 +269,9 @@ build(const struct table *newest, struct arena *arena,
 	deletion_free(x.losers);
 	e = aged_keep(f->aged, e);	/* its text may be in x.scratch */
 	arena_free(&x.scratch);
-	return err_is(e) ? e : FAULT(fold_commit);
+	if (!err_is(e))
+		e = FAULT(fold_commit);
+	return err_is(e) ? e : merged_file_check(f->aged, &f->file);
 }
 
 struct err

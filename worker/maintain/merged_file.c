@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "shm/metric.h"
 #include "worker/arrow/column.h"
 #include "worker/lance/page_write.h"
+#include "worker/maintain/collect.h"
 #include "worker/maintain/merged_file.h"
 #include "worker/object/map.h"
 
@@ -143,6 +145,7 @@ describe(const struct writing *w, const struct page_written *written,
 		.file_count = 1, .files = &out->data,
 	};
 	out->size_bytes = written->size_bytes;
+	out->finished_ns = clock_mono_ns();
 	shm_metric_add(METRIC_memwald_maintain_written_bytes_total, 0,
 	    written->size_bytes);
 	return OK;
@@ -197,4 +200,14 @@ merged_file_write(const struct merged_input *in, struct arena *arena,
 	arena_free(&w.row);
 	builder_free(&w.rows);
 	return e;
+}
+
+struct err
+merged_file_check(const struct aged_store *a, const struct merged_file *f)
+{
+	if (f->fragment.row_count > 0 && clock_mono_ns() - f->finished_ns >
+	    collect_uncommitted_ns(a->env->config))
+		return FAIL(CONFLICT, "the new data file waited too long for "
+		    "its commit, the next tick starts again");
+	return OK;
 }

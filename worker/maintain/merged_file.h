@@ -38,11 +38,17 @@ struct merged_file {
 	struct table_fragment fragment;	/* row_count 0: no row, no file */
 	struct table_file data;
 	uint64_t size_bytes;
+	uint64_t finished_ns;		/* clock_mono_ns */
 	struct key_index *keys;		/* in memory; the caller closes them */
 };
 
 /* Durable when OK. arena: of the description, which stays where *out is. */
 struct err merged_file_write(const struct merged_input *, struct arena *,
     struct merged_file *out) MUST_CHECK;
+
+/* Before a version names it: CONFLICT if it waited for so long that collection
+ * could soon take it for abandoned (collect.h). Then all starts again. */
+struct err merged_file_check(const struct aged_store *,
+    const struct merged_file *) MUST_CHECK;
 
 #endif
