@@ -14,14 +14,15 @@ class Unserved(unittest.TestCase):
             c.append("st", [row("a")]).must(201)
             records = "/api/v1/rollouts/st/records"
             for path, name in (("?order=newest", "order"),
-                               ("?version=2", "version"),
-                               ("/a/blob?version=1", "version")):
+                               ("?version=2&after=a", "after"),
+                               ("/a/blob?order=any", "order")):
                 reply = c.get(records + path)
                 self.assertEqual(reply.status, 501, path)
                 self.assertIn("'%s'" % name, reply.json()["error"]["message"])
-            reply = c.post(records + "?on_conflict=error",
-                           {"records": [row("a", content="other")]})
-            self.assertEqual(reply.status, 501)
+            for query in ("?on_conflict=error", "?version=2"):
+                reply = c.post(records + query,
+                               {"records": [row("a", content="other")]})
+                self.assertEqual(reply.status, 501)
             self.assertNotIn("content", c.record("st", "a"))
             self.assertEqual(len(c.get(records + "?x=1").must(200)
                                  .json()["records"]), 1)

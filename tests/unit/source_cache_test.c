@@ -52,7 +52,7 @@ list(struct store *s)
 	struct read_list *l;
 
 	view(s);
-	see_ok(read_list_open(s, &all, &l));
+	see_ok(read_list_open(s, s->snapshot, &all, &l));
 	return l;
 }
 

@@ -119,7 +119,7 @@ see_get(const char *key, const char *want)
 
 	view(store);
 	arena_init(&arena, 1u << 20);
-	see_ok(read_get(store, slice_of(key), READ_FOR_NOW, &arena, &batch,
+	see_ok(read_get(store, store->snapshot, slice_of(key), READ_FOR_NOW, &arena, &batch,
 	    &at, &found));
 	assert_int_equal(found, want != NULL);
 	if (found) {
@@ -157,7 +157,7 @@ see_list(const struct read_want *want, uint64_t until_ns, uint64_t offset,
 	uint64_t passed, at;
 
 	view(store);
-	see_ok(read_list_open(store, want, &l));
+	see_ok(read_list_open(store, store->snapshot, want, &l));
 	while (step == READ_LATER) {
 		see_ok(read_list_pass(l, offset, until_ns, &passed, &step));
 		later += step == READ_LATER;

@@ -207,7 +207,7 @@ events_then(struct api_request *q)
 	e = filter_text(shape, g->column, g->id, &q->r->arena,
 	    &g->want.filter);
 	if (!err_is(e))
-		e = read_list_open(q->store, &g->want, &g->list);
+		e = read_list_open(q->store, q->view, &g->want, &g->list);
 	if (err_is(e))
 		api_reply_read_err(q, e);
 	else
@@ -252,7 +252,7 @@ begin(struct http_request *r, enum datagen_column column)
 	buf_init(&g->json, EVENTS_JSON_MAX);
 	g->q.r = r;
 	r->user = &g->q;
-	e = query_served(r->head.query, &r->arena);
+	e = query_served(r->head.query, QUERY_READ, &r->arena);
 	if (!err_is(e))
 		e = take_id(g, r);
 	if (err_is(e))

@@ -89,8 +89,8 @@ write_row(struct rows_request *g, struct slice id, bool *any)
 	struct err e;
 
 	arena_reset(&g->row);
-	e = read_get(g->q.store, id, READ_FOR_NOW, &g->row, &batch, &at,
-	    &found);
+	e = read_get(g->q.store, g->q.view, id, READ_FOR_NOW, &g->row, &batch,
+	    &at, &found);
 	if (err_is(e) || !found)
 		return e;
 	if ((*any && !buf_append(&g->reply, ",", 1)) ||

@@ -254,7 +254,7 @@ list_then(struct api_request *q)
 		e = columns_of_query(query, q->store->shape, &q->r->arena,
 		    &l->want.columns);
 	if (!err_is(e))
-		e = read_list_open(q->store, &l->want, &l->list);
+		e = read_list_open(q->store, q->view, &l->want, &l->list);
 	if (err_is(e)) {
 		api_reply_read_err(q, e);
 		return;
@@ -281,7 +281,7 @@ begin(struct http_request *r, bool counts)
 		e = query_uint64(r->head.query, "offset", &r->arena,
 		    &l->offset);
 	if (!err_is(e))
-		e = query_served(r->head.query, &r->arena);
+		e = query_served(r->head.query, QUERY_READ, &r->arena);
 	if (err_is(e)) {
 		http_reply_err(r, e);
 		return;

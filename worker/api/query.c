@@ -139,16 +139,29 @@ query_strong(struct slice query, struct arena *arena, bool *strong)
 }
 
 struct err
-query_served(struct slice query, struct arena *arena)
+query_version(struct slice query, struct arena *arena, bool *found,
+    uint64_t *version)
 {
-	static const char *const unserved[] = { "order", "after", "version",
-	    "nonfinite", "surrogates", "on_conflict" };
+	struct slice text;
+	struct err e = query_text(query, "version", arena, &text, found);
+
+	return err_is(e) || !*found ? e :
+	    query_uint64(query, "version", arena, version);
+}
+
+struct err
+query_served(struct slice query, enum query_of what, struct arena *arena)
+{
+	/* The last is served of reads. */
+	static const char *const unserved[] = { "order", "after", "nonfinite",
+	    "surrogates", "on_conflict", "version" };
+	size_t count = ARRAY_LEN(unserved) - (what == QUERY_READ);
 	struct slice value;
 	bool found = false;
 	struct err e = OK;
 	size_t i;
 
-	for (i = 0; !err_is(e) && i < ARRAY_LEN(unserved); i++) {
+	for (i = 0; !err_is(e) && i < count; i++) {
 		e = query_text(query, unserved[i], arena, &value, &found);
 		if (!err_is(e) && found)
 			e = FAIL(UNSUPPORTED, arena_printf(arena,

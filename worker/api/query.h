@@ -29,9 +29,18 @@ struct err query_bool(struct slice query, const char *name, struct arena *,
 /* ?consistency=strong, of reads (contract 10). */
 struct err query_strong(struct slice query, struct arena *, bool *strong)
     MUST_CHECK;
+/* ?version=N, of reads (contract 2.4.5). Leaves *version if there is none. */
+struct err query_version(struct slice query, struct arena *, bool *found,
+    uint64_t *version) MUST_CHECK;
 /* UNSUPPORTED, naming the parameter, for those of the contract that this
- * version does not serve: who asks for some rows must not get all of them. */
-struct err query_served(struct slice query, struct arena *) MUST_CHECK;
+ * version does not serve there: who asks for some rows must not get all of
+ * them. */
+enum query_of {
+	QUERY_READ,
+	QUERY_APPEND
+};
+struct err query_served(struct slice query, enum query_of, struct arena *)
+    MUST_CHECK;
 /* The rule of contract 2.4.1 for ?flush: a raw part that is "flush",
  * "flush=true" (any case) or "flush=1"; all else is no. */
 bool query_flush(struct slice query);

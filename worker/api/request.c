@@ -83,10 +83,15 @@ viewed(struct store_wait *w, struct err e)
 {
 	struct api_request *q = CONTAINER_OF(w, struct api_request, wait);
 
-	if (err_is(e))
+	if (e.kind == ERR_NOT_FOUND && w->past &&
+	    (shm_store_flags(q->store->ref) & SHM_FLAG_DELETED) == 0) {
+		api_reply_no_version(q, w->version);
+	} else if (err_is(e)) {
 		api_reply_err(q, e);
-	else
+	} else {
+		q->view = w->snapshot;
 		q->then(q);
+	}
 }
 
 const struct kind *
@@ -167,6 +172,9 @@ api_open_view(struct api_request *q, struct http_request *r,
 	struct err e = query_strong(r->head.query, &r->arena,
 	    &q->wait.strong);
 
+	if (!err_is(e))
+		e = query_version(r->head.query, &r->arena, &q->wait.past,
+		    &q->wait.version);
 	if (err_is(e))
 		http_reply_err(r, e);
 	else

@@ -20,6 +20,8 @@ struct api_request {
 	struct store_wait wait;
 	struct store *store;		/* NULL until it is open */
 	void (*then)(struct api_request *);
+	struct snapshot *view;		/* what then is to read; held by the store,
+					 * for its turn */
 	struct arena rows;		/* of what is read; its own cap */
 	struct snapshot *held;		/* bytes of a reply lie in its files */
 };
@@ -44,8 +46,9 @@ const struct kind *api_kind(const struct http_request *);
  * names; then(q) is called with q->store, or the error is answered. */
 void api_open(struct api_request *, struct http_request *, const struct kind *,
     void (*then)(struct api_request *));
-/* The same, and then the view is current: then may get and list. It is strong if
- * the query or the store's shape says so (contract 4.2). */
+/* The same, and then may get and list, of q->view: what is acknowledged now, read
+ * strongly if the query or the store's shape says so (contract 4.2), or the
+ * version of the base table that the query names (2.4.5). */
 void api_open_view(struct api_request *, struct http_request *,
     const struct kind *, void (*then)(struct api_request *));
 /* For handlers whose r->user is a struct api_request. */

@@ -352,7 +352,8 @@ check_media(struct http_request *r, struct form **form)
 static void
 append_begin(struct http_request *r)
 {
-	struct err e = query_served(r->head.query, &r->arena);
+	struct err e = query_served(r->head.query, QUERY_APPEND,
+	    &r->arena);
 	struct append_request *a;
 	struct form *form = NULL;
 	struct row_check check;

@@ -35,8 +35,9 @@ read_guarded(void *ctx)
 {
 	struct get_request *g = ctx;
 
-	return read_get(g->q.store, g->q.r->head.segments[API_SEGMENT_ID],
-	    g->purpose, &g->q.rows, &g->batch, &g->at, &g->found);
+	return read_get(g->q.store, g->q.view,
+	    g->q.r->head.segments[API_SEGMENT_ID], g->purpose, &g->q.rows,
+	    &g->batch, &g->at, &g->found);
 }
 
 static struct err
@@ -86,7 +87,7 @@ begin_get(struct http_request *r, void (*then)(struct api_request *))
 
 	if (g == NULL)
 		return;
-	e = query_served(r->head.query, &r->arena);
+	e = query_served(r->head.query, QUERY_READ, &r->arena);
 	if (err_is(e))
 		http_reply_err(r, e);
 	else
@@ -155,7 +156,7 @@ blob_then(struct api_request *q)
 		return;
 	}
 	/* The bytes may lie in a file that a later view leaves out. */
-	q->held = snapshot_hold(q->store->snapshot);
+	q->held = snapshot_hold(q->view);
 	e = describe_blob(g, blob, &reply);
 	if (err_is(e))
 		api_reply_read_err(q, e);

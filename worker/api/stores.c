@@ -10,7 +10,6 @@
 #include "worker/api/request.h"
 #include "worker/store/generic.h"
 #include "worker/store/registry.h"
-#include "worker/store/remove.h"
 
 /*
  * Life cycle of stores: create, list, info, delete (contract 2.3). What asks
@@ -18,6 +17,7 @@
  */
 
 #define DELETE_SPAN_NS	(60 * NS_PER_SEC)
+#define FIND_TRIES	4
 #define INFO_BYTES_MAX	(64u << 20)
 #define NAMES_BYTES_MAX	(64u << 20)
 
@@ -27,6 +27,7 @@ struct store_request {
 	struct err err;
 	char name[SHM_STORE_NAME_MAX + 1];
 	struct registry_entry entry;
+	struct shm_ref gone;		/* delete: of one that nobody opens */
 	struct store_shape own;		/* create: of a kind without one */
 	const struct store_shape *shape;
 	struct arena names_arena;
@@ -352,44 +353,107 @@ removed(struct engine_call *call, struct err e, uint64_t arg0)
 	reply_deleted(s, e);
 }
 
+/* The maintainer alone takes a store away: it has the guard meanwhile. */
+static struct err
+ask_to_delete(struct store_request *s, struct shm_ref ref,
+    void (*done)(struct engine_call *, struct err, uint64_t))
+{
+	struct shm_command command = { .kind = SHM_MAIL_DELETE, .store = ref };
+
+	s->call.done = done;
+	return engine_call(api_engine(), &s->call, SHM_MAINTAINER, &command,
+	    DELETE_SPAN_NS);
+}
+
 static void
 delete_then(struct api_request *q)
 {
 	struct store_request *s = of(q->r);
-	struct shm_command command = { .kind = SHM_MAIL_DELETE,
-	    .store = q->store->ref };
 	struct err e = shm_store_delete(q->store->ref);
 
-	s->call.done = removed;
 	if (!err_is(e))
-		e = engine_call(q->store->engine, &s->call, SHM_MAINTAINER,
-		    &command, DELETE_SPAN_NS);
+		e = ask_to_delete(s, q->store->ref, removed);
 	if (err_is(e))
 		reply_deleted(s, e);
 }
 
-/* A registered store that cannot be opened, since its data is gone: what is
- * left of it is removed without a slot. */
+/* The slot of the store that the registry names, with a pin. */
+static struct err
+find_slot(struct store_request *s, struct shm_ref *ref)
+{
+	struct shm_store_key key = { (enum store_kind)s->q.kind->id,
+	    slice_of(s->name) };
+	struct shm_store_info info;
+	struct uuid gone = { 0 };
+	int tries = 0;
+	struct err e;
+
+	do {
+		e = registry_get(api_engine()->root, s->q.kind, s->name,
+		    &s->entry);
+		if (err_is(e))
+			return e;
+		e = shm_store_insert(key, &s->entry.store, &gone, ref);
+	} while (e.kind == ERR_CONFLICT && ++tries < FIND_TRIES);
+	/* Its deletion is under way. */
+	if (e.kind == ERR_NOT_FOUND)
+		e = shm_store_find(key, ref);
+	if (!err_is(e))
+		e = shm_store_pin(*ref);
+	if (!err_is(e) && (!shm_store_peek(*ref, &info) ||
+	    !uuid_eq(&info.store, &s->entry.store))) {
+		shm_store_unpin(*ref);
+		e = FAIL(NOT_FOUND, "another store has its name");
+	}
+	return e.kind != ERR_NOT_FOUND ? e :
+	    FAIL(CONFLICT, "the store is being deleted, try again");
+}
+
+/*
+ * A registered store that cannot be opened: its data is gone, or it is being
+ * deleted. What is left of it is not removed here: two who do that, and one who
+ * creates the store anew between them, would take the new one away. So the slot
+ * is found, or made for this, and the maintainer asked as ever.
+ */
 static int32_t
-run_remove(struct op *op)
+run_find(struct op *op)
 {
 	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
 
-	s->err = registry_get(api_engine()->root, s->q.kind, s->name,
-	    &s->entry);
-	if (!err_is(s->err))
-		s->err = remove_store(api_engine()->root, s->q.kind, s->name,
-		    &s->entry.store);
+	s->err = find_slot(s, &s->gone);
+	if (err_is(s->err))
+		return 0;
+	s->err = shm_store_delete(s->gone);
+	if (err_is(s->err))
+		shm_store_unpin(s->gone);
 	return 0;
 }
 
 static void
-run_removed(struct op *op, int32_t res)
+found_removed(struct engine_call *call, struct err e, uint64_t arg0)
+{
+	struct store_request *s =
+	    CONTAINER_OF(call, struct store_request, call);
+
+	(void)arg0;
+	shm_store_unpin(s->gone);
+	reply_deleted(s, e);
+}
+
+static void
+found(struct op *op, int32_t res)
 {
 	struct store_request *s = CONTAINER_OF(op, struct store_request, op);
+	struct err e = s->err;
 
 	(void)res;
-	reply_deleted(s, s->err);
+	if (!err_is(e)) {
+		e = ask_to_delete(s, s->gone, found_removed);
+		if (err_is(e))
+			shm_store_unpin(s->gone);
+	}
+	if (err_is(e))
+		reply_deleted(s, e);
 }
 
 static void
@@ -398,7 +462,7 @@ delete_opened(struct store_wait *w, struct err e)
 	struct store_request *s = CONTAINER_OF(w, struct store_request, q.wait);
 
 	if (e.kind == ERR_NOT_FOUND) {
-		start_job(s, run_remove, run_removed);
+		start_job(s, run_find, found);
 	} else if (err_is(e)) {
 		http_reply_err(s->q.r, e);
 	} else {

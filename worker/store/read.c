@@ -10,13 +10,13 @@
 #define KEEP_BATCH_MAX	(8u << 20)
 
 void
-read_count_pending(const struct store *s)
+read_count_pending(const struct snapshot *snap)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->snapshot->shard_count; i++)
+	for (i = 0; i < snap->shard_count; i++)
 		shm_metric_observe(METRIC_rollout_wal_pending_generations, 0,
-		    s->snapshot->shards[i].source_count);
+		    snap->shards[i].source_count);
 }
 
 struct get {
@@ -83,18 +83,18 @@ probe_base(struct get *g, const struct base *b, const struct base_keys *k,
 }
 
 static struct err
-probe_tails(struct get *g, const struct store *s)
+probe_tails(struct get *g, const struct store *s, const struct snapshot *snap)
 {
 	uint64_t hash = hash_bytes(g->key.ptr, g->key.len);
 	struct tail_row found;
 	struct err e = OK;
 	uint32_t i;
 
-	for (i = 0; !err_is(e) && i < s->snapshot->shard_count; i++) {
+	for (i = 0; !err_is(e) && i < snap->shard_count; i++) {
 		struct merge_row row = { .key = g->key };
 
 		if (!tail_find(s->tails[i], g->key, hash,
-		    s->snapshot->shards[i].manifest.replay_after, &found))
+		    snap->shards[i].manifest.replay_after, &found))
 			continue;
 		row.batch = found.batch;
 		row.row = found.row;
@@ -104,11 +104,10 @@ probe_tails(struct get *g, const struct store *s)
 }
 
 static struct err
-probe(struct get *g, const struct store *s)
+probe(struct get *g, const struct store *s, const struct snapshot *snap)
 {
-	const struct snapshot *snap = s->snapshot;
 	uint64_t hash = bloom_hash(g->key);
-	struct err e = probe_tails(g, s);
+	struct err e = probe_tails(g, s, snap);
 	uint32_t i, k;
 
 	for (i = 0; !err_is(e) && i < snap->shard_count; i++) {
@@ -138,14 +137,15 @@ read_tail_batch(struct store *s, const struct tail_batch *from,
 }
 
 struct err
-read_get(struct store *s, struct slice key, enum read_for purpose,
-    struct arena *arena, struct batch *batch, uint64_t *at, bool *found)
+read_get(struct store *s, const struct snapshot *snap, struct slice key,
+    enum read_for purpose, struct arena *arena, struct batch *batch,
+    uint64_t *at, bool *found)
 {
 	struct get g = { .store = s, .key = key, .arena = arena };
 	struct err e;
 
-	read_count_pending(s);
-	e = probe(&g, s);
+	read_count_pending(snap);
+	e = probe(&g, s, snap);
 	*found = g.found;
 	if (err_is(e) || !g.found)
 		return e;

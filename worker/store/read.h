@@ -16,9 +16,15 @@
  * not sealed: their tails are read to the end, which costs a job on the pool,
  * a sync and a pass over the last entry of each of their shards.
  *
+ * A wait with a version reads that version of the base table and nothing else
+ * (read_past.h); so do all reads of a store that is pinned (pin.h). Then
+ * wait->snapshot has no shards.
+ *
  * Locking:	the loop's thread.
- * Errors:	UNAVAILABLE: the view could not be had after three tries.
- *		BACKLOG: too many generations (pressure.h, contract 6.6).
+ * Errors:	NOT_FOUND: there is no such version, named by wait->version; or
+ *		the store was deleted. UNAVAILABLE: the view could not be had
+ *		after three tries. BACKLOG: too many generations (pressure.h,
+ *		contract 6.6).
  */
 
 #include "worker/store/merge_sources.h"
@@ -34,12 +40,13 @@ enum read_for {
 /* Long blobs may be far (batch.h, rule 6): in a file that is open in this turn
  * and, for a list, until its next row. */
 
-/* After read_view, in the same turn: the row that counts. */
-struct err read_get(struct store *, struct slice key, enum read_for,
-    struct arena *, struct batch *, uint64_t *at, bool *found) MUST_CHECK;
+/* After read_view, in the same turn, of wait->snapshot: the row that counts. */
+struct err read_get(struct store *, const struct snapshot *, struct slice key,
+    enum read_for, struct arena *, struct batch *, uint64_t *at, bool *found)
+    MUST_CHECK;
 
 /* A sample of rollout_wal_pending_generations for each shard. */
-void read_count_pending(const struct store *);
+void read_count_pending(const struct snapshot *);
 
 /* For append_rotate and when a handle goes. */
 void read_close(struct store *);

@@ -25,13 +25,13 @@ sort_tails(struct store *s, struct read_list *l)
 	struct err e = OK;
 	uint32_t i;
 
-	l->tails = calloc(MAX(s->snapshot->shard_count, 1u),
+	l->tails = calloc(MAX(l->snapshot->shard_count, 1u),
 	    sizeof(*l->tails));
 	if (l->tails == NULL)
 		return FAIL(NO_MEMORY, "list a store");
-	for (i = 0; !err_is(e) && i < s->snapshot->shard_count; i++) {
+	for (i = 0; !err_is(e) && i < l->snapshot->shard_count; i++) {
 		e = tail_sort(s->tails[i],
-		    s->snapshot->shards[i].manifest.replay_after,
+		    l->snapshot->shards[i].manifest.replay_after,
 		    &l->tails[i]);
 		l->tail_count = i + 1;
 		l->run_count += l->tails[i].run_count;
@@ -55,24 +55,23 @@ add_sources(struct read_list *l)
 }
 
 struct err
-read_list_open(struct store *s, const struct read_want *want,
-    struct read_list **out)
+read_list_open(struct store *s, struct snapshot *snapshot,
+    const struct read_want *want, struct read_list **out)
 {
 	struct read_list *l;
 	struct err e = OK;
 
-	read_count_pending(s);
+	read_count_pending(snapshot);
 	l = calloc(1, sizeof(*l));
 	if (l == NULL)
 		return FAIL(NO_MEMORY, "list a store");
-	l->snapshot = snapshot_hold(s->snapshot);
+	l->snapshot = snapshot_hold(snapshot);
 	l->columns = want->columns;
-	if (s->snapshot->view.pinned_version == 0)
-		e = sort_tails(s, l);
+	e = sort_tails(s, l);
 	if (!err_is(e))
 		e = merge_new(s->shape, l->run_count +
-		    snapshot_pending(s->snapshot).sum +
-		    s->snapshot->base->keys_count, &l->merge);
+		    snapshot_pending(snapshot).sum +
+		    snapshot->base->keys_count, &l->merge);
 	if (!err_is(e) && want->filter != NULL)
 		e = match_new(want->filter, l->merge, &l->match);
 	if (err_is(e)) {

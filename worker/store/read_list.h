@@ -16,7 +16,8 @@
  *
  * Bounds:	of memory: one row, and a bit for each row that the filter was
  *		asked about.
- * Lifetime:	opened after read_view, in the same turn; holds what it reads.
+ * Lifetime:	opened after read_view, in the same turn, of what that answered;
+ *		holds what it reads.
  *		Filter and columns must live as long.
  * Locking:	one thread at a time.
  * Errors:	those of read.h, merge_sources.h and match.h; a list that has
@@ -40,8 +41,8 @@ enum read_step {
 
 struct read_list;
 
-struct err read_list_open(struct store *, const struct read_want *,
-    struct read_list **) MUST_CHECK;
+struct err read_list_open(struct store *, struct snapshot *,
+    const struct read_want *, struct read_list **) MUST_CHECK;
 /* Passes over rows without reading more of them than the filter does: *passed
  * of them. ROW: all of count. until_ns: of clock_mono_ns. */
 struct err read_list_pass(struct read_list *, uint64_t count,

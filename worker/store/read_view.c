@@ -7,6 +7,7 @@
 #include "shm/metric.h"
 #include "worker/store/pressure.h"
 #include "worker/store/read.h"
+#include "worker/store/read_past.h"
 #include "worker/store/reload.h"
 
 /* A view that vanishes under us each time: then 503 (contract 4.3). */
@@ -42,8 +43,9 @@ void
 read_close(struct store *s)
 {
 	snapshot_drop(s->snapshot);
+	snapshot_drop(s->past);
 	free_tails(s->tails, s->tail_count);
-	s->snapshot = NULL;
+	s->snapshot = s->past = NULL;
 	s->tails = NULL;
 	s->tail_count = 0;
 	source_cache_gone(s, KEPT_VIEW);
@@ -138,13 +140,14 @@ run_view(struct op *op)
 }
 
 static void
-serve(struct list *waiting, struct err e)
+serve(const struct store *s, struct list *waiting, struct err e)
 {
 	struct list *l;
 
 	while ((l = list_pop(waiting)) != NULL) {
 		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
 
+		w->snapshot = s->snapshot;
 		w->done(w, e);
 	}
 }
@@ -160,6 +163,26 @@ count_refused(const struct store *s, const struct list *waiting)
 			atomic_fetch_add_explicit(&slot->reads_refused, 1,
 			    memory_order_relaxed);
 	}
+}
+
+/* The version that it is pinned to is not there any more: who waits is told
+ * which one that is. */
+static bool
+pin_is_gone(const struct store *s, const struct list *waiting)
+{
+	uint64_t pinned = store_pinned(s);
+	struct list *l;
+
+	if (pinned == 0 || table_version_exists(s->dir, pinned).kind !=
+	    ERR_NOT_FOUND)
+		return false;
+	LIST_FOREACH(l, waiting) {
+		struct store_wait *w = CONTAINER_OF(l, struct store_wait, link);
+
+		w->past = true;
+		w->version = pinned;
+	}
+	return true;
 }
 
 static void view_or_job(struct store *);
@@ -190,7 +213,8 @@ view_done(struct op *op, int32_t res)
 	s->tails = j->tails;
 	s->tail_count = j->tail_count;
 	if (e.kind == ERR_NOT_FOUND &&
-	    (shm_store_flags(s->ref) & SHM_FLAG_DELETED) == 0)
+	    (shm_store_flags(s->ref) & SHM_FLAG_DELETED) == 0 &&
+	    !pin_is_gone(s, &j->waiting))
 		e = FAIL(UNAVAILABLE, "the store changed during the read");
 	if (!err_is(e) && !j->tails_only)
 		s->listed_ns = j->began_ns;
@@ -202,7 +226,7 @@ view_done(struct op *op, int32_t res)
 		source_cache_used(s, KEPT_VIEW);
 	if (e.kind == ERR_BACKLOG)
 		count_refused(s, &j->waiting);
-	serve(&j->waiting, e);
+	serve(s, &j->waiting, e);
 	free(j);
 	if (!list_empty(&s->viewers) && !s->viewing)
 		view_or_job(s);
@@ -215,7 +239,7 @@ start_job(struct store *s, bool tails_only)
 	struct view_job *j = calloc(1, sizeof(*j));
 
 	if (j == NULL) {
-		serve(&s->viewers, FAIL(NO_MEMORY, "take a view"));
+		serve(s, &s->viewers, FAIL(NO_MEMORY, "take a view"));
 		return;
 	}
 	list_init(&j->waiting);
@@ -346,7 +370,7 @@ view_or_job(struct store *s)
 		list_init(&waiting);
 		list_splice(&waiting, &s->viewers);
 		found_open(s);
-		serve(&waiting, OK);
+		serve(s, &waiting, OK);
 	} else if (behind > FOLLOW_INLINE_MAX) {
 		start_job(s, true);
 	} else {
@@ -359,13 +383,17 @@ view_or_job(struct store *s)
 		list_init(&waiting);
 		list_splice(&waiting, &s->viewers);
 		found_open(s);
-		serve(&waiting, e);
+		serve(s, &waiting, e);
 	}
 }
 
 void
 read_view(struct store *s, struct store_wait *w)
 {
+	if (w->past) {
+		read_past(s, w);
+		return;
+	}
 	list_append(&s->viewers, &w->link);
 	if (!s->viewing)
 		view_or_job(s);

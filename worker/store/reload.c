@@ -557,6 +557,8 @@ reload_open(struct object_dir *root, const struct kind *kind,
 	if (shm_store_load_state(*ref) != SHM_LOAD_READY ||
 	    (shm_store_flags(*ref) & SHM_FLAG_STALE) != 0)
 		e = reload_slot(dir, kind, *ref);
+	else
+		e = reload_base(dir, *ref);
 	/* Deleted while we opened it: the row would be gone (contract 5.3); or
 	 * created anew, and the directory is the new one's. */
 	if (!err_is(e))

@@ -30,8 +30,8 @@
 #define META_MAX_SEQ	"memwald:max_seq"	/* base: ":SHARD" behind it */
 #define META_MAX_SEQ_KEY_MAX 64
 
-/* Finds the store in the registry, gives it a slot, and loads that unless it is
- * ready. The store's directory is the caller's to close. */
+/* Finds the store in the registry, gives it a slot, and loads that, or, if it is
+ * ready, what its table says by now. The store's directory is the caller's to close. */
 struct err reload_open(struct object_dir *root, const struct kind *,
     const char *name, struct shm_ref *, struct object_dir **) MUST_CHECK;
 

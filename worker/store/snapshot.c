@@ -34,22 +34,30 @@ take_view(struct shm_ref ref, struct snapshot *s)
 
 static struct err
 open_base(struct object_dir *dir, const struct store_shape *shape,
-    const struct snapshot *previous, struct snapshot *s)
+    uint64_t version, const struct base *before, struct snapshot *s)
 {
-	uint64_t version = s->view.pinned_version != 0 ?
-	    s->view.pinned_version : s->view.base_version;
-	const struct base *before = previous == NULL ? NULL : previous->base;
 	struct table *table;
 	struct err e;
 
-	if (before != NULL && before->table->version == version) {
-		s->base = base_hold(previous->base);
-		return OK;
-	}
 	e = table_load_version(dir, version, &s->arena, &table);
 	if (err_is(e))
 		return e;
 	return base_open(dir, shape, table, before, &s->base);
+}
+
+static struct err
+open_base_of_view(struct object_dir *dir, const struct store_shape *shape,
+    const struct snapshot *previous, struct snapshot *s)
+{
+	uint64_t version = s->view.pinned_version != 0 ?
+	    s->view.pinned_version : s->view.base_version;
+
+	if (previous != NULL && previous->base->table->version == version) {
+		s->base = base_hold(previous->base);
+		return OK;
+	}
+	return open_base(dir, shape, version,
+	    previous == NULL ? NULL : previous->base, s);
 }
 
 /* A manifest that was taken back may have named another directory by this
@@ -148,37 +156,10 @@ open_shard(struct object_dir *dir, const struct store_shape *shape,
 	    table_progress_of(s->base->table, &from->uuid), s, shard);
 }
 
-struct err
-snapshot_take(struct object_dir *dir, const struct store_shape *shape,
-    struct shm_ref ref, struct shm_readers *readers, struct snapshot *previous,
-    struct snapshot **out)
+/* Counted, or given back. */
+static struct err
+opened(struct snapshot *s, struct err e, struct snapshot **out)
 {
-	struct snapshot *s = calloc(1, sizeof(*s));
-	struct err e;
-	uint32_t i;
-
-	if (s == NULL)
-		return FAIL(NO_MEMORY, "take a view");
-	atomic_init(&s->refs, 1);
-	arena_init(&s->arena, SNAPSHOT_BYTES_MAX);
-	s->readers = readers;
-	e = take_view(ref, s);
-	if (err_is(e)) {
-		s->readers = NULL;	/* nothing is booked */
-		goto out;
-	}
-	s->shards = arena_calloc(&s->arena, MAX(s->view.shard_count, 1u),
-	    sizeof(struct snapshot_shard));
-	if (s->shards == NULL) {
-		e = FAIL(NO_MEMORY, "take a view");
-		goto out;
-	}
-	e = open_base(dir, shape, previous, s);
-	/* A pinned store is read at its version alone (contract 2.4.5). */
-	for (i = 0; !err_is(e) && s->view.pinned_version == 0 &&
-	    i < s->view.shard_count; i++)
-		e = open_shard(dir, shape, previous, s, &s->view.shards[i]);
-out:
 	if (e.kind == ERR_CORRUPT)
 		shm_metric_add(METRIC_memwald_corrupt_sources_total, 0, 1);
 	if (err_is(e)) {
@@ -191,6 +172,61 @@ out:
 		*out = s;
 	}
 	return e;
+}
+
+static struct snapshot *
+new_snapshot(struct shm_readers *readers)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	atomic_init(&s->refs, 1);
+	arena_init(&s->arena, SNAPSHOT_BYTES_MAX);
+	s->readers = readers;
+	return s;
+}
+
+struct err
+snapshot_take_version(struct object_dir *dir, const struct store_shape *shape,
+    uint64_t version, const struct base *previous, struct snapshot **out)
+{
+	struct snapshot *s = new_snapshot(NULL);
+
+	if (s == NULL)
+		return FAIL(NO_MEMORY, "take a view");
+	return opened(s, open_base(dir, shape, version, previous, s), out);
+}
+
+struct err
+snapshot_take(struct object_dir *dir, const struct store_shape *shape,
+    struct shm_ref ref, struct shm_readers *readers, struct snapshot *previous,
+    struct snapshot **out)
+{
+	struct snapshot *s = new_snapshot(readers);
+	struct err e;
+	uint32_t i;
+
+	if (s == NULL)
+		return FAIL(NO_MEMORY, "take a view");
+	e = take_view(ref, s);
+	if (err_is(e)) {
+		s->readers = NULL;	/* nothing is booked */
+		goto out;
+	}
+	s->shards = arena_calloc(&s->arena, MAX(s->view.shard_count, 1u),
+	    sizeof(struct snapshot_shard));
+	if (s->shards == NULL) {
+		e = FAIL(NO_MEMORY, "take a view");
+		goto out;
+	}
+	e = open_base_of_view(dir, shape, previous, s);
+	/* A pinned store is read at its version alone (contract 2.4.5). */
+	for (i = 0; !err_is(e) && s->view.pinned_version == 0 &&
+	    i < s->view.shard_count; i++)
+		e = open_shard(dir, shape, previous, s, &s->view.shards[i]);
+out:
+	return opened(s, e, out);
 }
 
 struct snapshot *

@@ -34,7 +34,7 @@ struct snapshot_shard {
 
 struct snapshot {
 	_Atomic uint32_t refs;
-	struct shm_readers *readers;	/* where view is booked */
+	struct shm_readers *readers;	/* where view is booked; NULL: nowhere */
 	struct shm_view view;
 	struct base *base;
 	uint32_t shard_count;
@@ -49,6 +49,16 @@ struct snapshot {
  */
 struct err snapshot_take(struct object_dir *dir, const struct store_shape *,
     struct shm_ref, struct shm_readers *, struct snapshot *previous,
+    struct snapshot **) MUST_CHECK;
+/*
+ * One version of the base table and nothing beside it. It is not booked: what
+ * it names left the view long ago, and collection does not ask its readers. All
+ * of its files are opened now, so it outlives them. previous: a base that may
+ * have some of it open, or NULL. NOT_FOUND: there is no such version, or it is
+ * being collected.
+ */
+struct err snapshot_take_version(struct object_dir *dir,
+    const struct store_shape *, uint64_t version, const struct base *previous,
     struct snapshot **) MUST_CHECK;
 struct snapshot *snapshot_hold(struct snapshot *);
 void snapshot_drop(struct snapshot *);		/* NULL is fine */

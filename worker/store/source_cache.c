@@ -94,7 +94,7 @@ static void
 let_go(struct store *s, enum kept what)
 {
 	s->engine->cache.let_go++;
-	if (what != KEPT_ENTRY && s->snapshot != NULL) {
+	if (what != KEPT_ENTRY && (s->snapshot != NULL || s->past != NULL)) {
 		read_close(s);
 		shm_metric_add(METRIC_memwald_source_cache_evictions_total, 0,
 		    1);

@@ -17,8 +17,9 @@
 #include "worker/store/shape.h"
 #include "worker/store/store.h"
 
-/* How long a name is believed without a look at the registry (contract 5.3);
- * a local directory tells of deletions by other instances each time. */
+/* How long a name is believed without a look at the registry (contract 5.3) and
+ * at the next version of the table, where pins by other instances are seen; a
+ * local directory tells of deletions by them each time. */
 #define LOOK_SPAN_NS	NS_PER_SEC
 #define CREATE_TRIES	4
 #define OPEN_TRIES	8
@@ -336,6 +337,7 @@ new_store(struct engine *en, const struct kind *kind, const char *name)
 	list_init(&s->openers);
 	list_init(&s->joined);
 	list_init(&s->viewers);
+	list_init(&s->past_viewers);
 	for (i = 0; i < KEPT_COUNT; i++)
 		list_init(&s->kept[i].link);
 	shm_readers_init(&s->readers);
@@ -351,7 +353,8 @@ enum use { USE_AS_IT_IS, USE_LOADED_AGAIN, USE_NOT };
  * away first and may have given it to a new store since, or when the registry,
  * looked at once a second, has no entry any more. A stale slot is loaded again
  * under the same handle, since two writers of one shard in one process would
- * fence each other.
+ * fence each other; so is one whose table has a newer version that nobody told
+ * us of.
  */
 static enum use
 usable(struct store *s)
@@ -371,8 +374,12 @@ usable(struct store *s)
 	if (now - s->looked_ns < LOOK_SPAN_NS)
 		return USE_AS_IT_IS;
 	s->looked_ns = now;
-	return registry_exists(s->engine->root, s->kind, s->name).kind ==
-	    ERR_NOT_FOUND ? USE_NOT : USE_AS_IT_IS;
+	if (registry_exists(s->engine->root, s->kind, s->name).kind ==
+	    ERR_NOT_FOUND)
+		return USE_NOT;
+	/* Others may have pinned it, which an append must know. */
+	return err_is(table_version_exists(s->dir, store_version(s) + 1)) ?
+	    USE_AS_IT_IS : USE_LOADED_AGAIN;
 }
 
 void

@@ -34,6 +34,9 @@ struct store_wait {
 	struct list link;		/* the store's, while it waits */
 	struct store *store;		/* result of store_open */
 	bool strong;			/* for read_view: see read.h */
+	bool past;			/* for read_view: at this version */
+	uint64_t version;
+	struct snapshot *snapshot;	/* result of read_view, for its turn */
 };
 
 struct store {
@@ -64,6 +67,9 @@ struct store {
 	uint64_t listed_ns;		/* when others' moves were, last */
 	bool viewing;			/* a job has snapshot and tails */
 	struct list viewers;		/* store_wait */
+	struct snapshot *past;		/* the old version that was read last */
+	bool past_opening;		/* a job opens another */
+	struct list past_viewers;	/* store_wait */
 
 	struct writer *writer;		/* NULL before the first append */
 	enum shm_pressure pressure;	/* pressure.h: as it was last seen, */
