@@ -29,15 +29,19 @@ class Blob(unittest.TestCase):
                  "none": None, "random": random.Random(1).randbytes(300001)}
         rows = [row(i) if d is None else row(i, binary_payload=b64(d))
                 for i, d in blobs.items()]
-        with Server() as s:
-            with s.client() as c:
+        with Server(instance_id="one") as s, \
+                Server(instance_id="two", workers=1,
+                       data_dir=s.data_dir) as two:
+            with s.client() as c, two.client() as other:
                 c.create("st")
                 c.append("st", rows).must(201)
                 self.check(c, blobs)
                 c.append("st", [row("more")], flush=True).must(201)
                 self.check(c, blobs)
+                self.check(other, blobs)
                 c.merge_all("st")
                 self.check(c, blobs)
+                self.check(other, blobs)
             s.restart()
             with s.client() as c:
                 self.check(c, blobs)

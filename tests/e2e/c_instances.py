@@ -49,6 +49,7 @@ class Instances(unittest.TestCase):
             self.assertTrue(s.status()["processes"])
 
     def test_rows_of_the_other_after_a_seal(self):
+        """At once with ?flush=true (A.7)."""
         with Server(instance_id="one", workers=2) as one, \
                 Server(instance_id="two", workers=2,
                        data_dir=one.data_dir) as two, \

@@ -78,6 +78,19 @@ class Strong(unittest.TestCase):
                 c.append("st", [row("next")]).must(201)
                 self.assertEqual(len(b.list("st", **STRONG)), 3)
 
+    def test_without_a_ticker(self):
+        """A forced fold seals first, so that others see the rows (A.6)."""
+        one, two = self.pair(workers=1)
+        self.assertIn("no ticker", one.log())
+        with one.client() as a, two.client() as b:
+            a.create("st")
+            a.append("st", [row("first")]).must(201)
+            same_rows(self, [row("first")], b.list("st"))	# the shard is new
+            a.append("st", [row("second")]).must(201)
+            same_rows(self, [row("first")], b.list("st"))
+            self.assertEqual(a.merge("st"), 1)
+            same_rows(self, [row("first"), row("second")], b.list("st"))
+
     def test_events_are_there_at_once(self):
         """Datagen reads are strong without being asked (contract 4.2)."""
         one, two = self.pair()

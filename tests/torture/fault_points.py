@@ -44,7 +44,7 @@ WAL_STEPS = ("wal_", "claim_", "put_wal", "object_put", "reload_commit")
 ACTS = ("die", "fail", "delay", "hold", "stop")
 # Whoever is stopped is dead after seconds: the short form stops these.
 STOPPED = ("wal_publish", "fold_commit", "shm_writing")
-# After a death there the base table is read in any case.
+# After a death there the base table is read in any case (B.4).
 JUDGED_WHOLE = ("seal_commit", "fold_commit", "fold_drain", "fold_publish",
                 "table_committed")
 
