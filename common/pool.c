@@ -7,7 +7,7 @@
 #include "common/loop_backend.h"
 #include "common/pool.h"
 
-#define THREADS_MAX	64
+#define THREADS_MAX	512
 
 struct pool {
 	struct loop *loop;

@@ -5,6 +5,7 @@
 
 #include "common/config.h"
 #include "common/fault.h"
+#include "shm/store_table.h"
 #include "worker/engine.h"
 #include "worker/maintainer.h"
 #include "worker/process.h"
@@ -16,8 +17,9 @@ maintainer_main(const struct child_start *s)
 {
 	struct process_plan plan = {
 		.start = s,
-		/* A lane of seals and one of folds (schedule.h). */
-		.pool_threads = 2 * s->config->maintain_concurrency,
+		/* Two lanes a kind (runs.h); the walk at start; trash. */
+		.pool_threads = STORE_KIND_COUNT * 2 *
+		    s->config->maintain_concurrency + 2,
 		.mail = engine_maintainer_mail,
 		.drain = engine_maintainer_drain,
 		.idle = engine_maintainer_idle,

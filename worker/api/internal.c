@@ -46,10 +46,12 @@ fold_then(struct api_request *q)
 {
 	struct fold_request *f = CONTAINER_OF(q, struct fold_request, q);
 	struct shm_command command = { .kind = SHM_MAIL_FOLD,
-	    .store = q->store->ref, .args = { 1 } };
+	    .store = q->store->ref };
 	struct err e;
 
 	f->began_ns = clock_mono_ns();
+	command.args[0] = 1;
+	command.args[1] = f->began_ns + FOLD_SPAN_NS;
 	f->call.done = folded;
 	e = engine_call(q->store->engine, &f->call, SHM_MAINTAINER, &command,
 	    FOLD_SPAN_NS);

@@ -180,8 +180,11 @@ drain(struct fold *f, uint32_t *drained)
 	uint64_t bytes;
 	struct err e;
 
-	shm_store_guard_phase(f->aged->ref, TICK_DRAIN);
+	aged_enter(f->aged, TICK_DRAIN);
 	e = FAULT(fold_drain);
+	/* What is committed stays; the next tick drains it. */
+	if (!err_is(e))
+		e = aged_check(f->aged);
 	if (!err_is(e) && f->up_to > 0)
 		e = check_folded(f);
 	if (!err_is(e))
@@ -208,14 +211,13 @@ prepare_and_commit(struct fold *f)
 	uint64_t began = clock_mono_ns();
 	struct err e;
 
-	shm_store_guard_phase(f->aged->ref, TICK_PREPARE);
 	e = fold_prepare(f);
 	time_phase(METRIC_FOLD_PHASE_READ, began, e);
 	if (!err_is(e))
 		e = aged_check(f->aged);
 	if (err_is(e))
 		return e;
-	shm_store_guard_phase(f->aged->ref, TICK_BASE_COMMIT);
+	aged_enter(f->aged, TICK_BASE_COMMIT);
 	began = clock_mono_ns();
 	e = fold_commit(f);
 	time_phase(METRIC_FOLD_PHASE_APPEND, began, e);
@@ -229,6 +231,7 @@ fold(struct fold *f, struct fold_result *result)
 	uint64_t began;
 	struct err e;
 
+	aged_enter(f->aged, TICK_PREPARE);
 	e = shard_manifest_load(f->aged->dir, &f->uuid, &f->arena,
 	    &f->manifest);
 	if (e.kind == ERR_NOT_FOUND)

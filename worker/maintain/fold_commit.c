@@ -271,7 +271,9 @@ build(const struct table *newest, struct arena *arena,
 	arena_free(&x.scratch);
 	if (!err_is(e))
 		e = FAULT(fold_commit);
-	return err_is(e) ? e : merged_file_check(f->aged, &f->file);
+	if (!err_is(e))
+		e = merged_file_check(f->aged, &f->file);
+	return err_is(e) ? e : aged_check(f->aged);
 }
 
 struct err

@@ -33,6 +33,13 @@ aged_check(const struct aged_store *a)
 	return OK;
 }
 
+void
+aged_enter(struct aged_store *a, enum tick_phase phase)
+{
+	a->phase = phase;
+	shm_store_guard_phase(a->ref, phase);
+}
+
 struct err
 aged_check_table(const struct aged_store *a, const struct table *newest)
 {

@@ -33,6 +33,7 @@ struct aged_store {		/* one store, while it is being aged */
 	struct object_dir *dir;
 	char name[SHM_STORE_NAME_MAX + 1];
 	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps */
+	enum tick_phase phase;		/* where the work is, or failed */
 	struct arena errors;		/* texts of errors that outlive a step */
 };
 
@@ -44,6 +45,8 @@ struct err aged_check(const struct aged_store *) MUST_CHECK;
  * from, is pinned (pin.h), maybe by another instance. The slot learns of it. */
 struct err aged_check_table(const struct aged_store *,
     const struct table *newest) MUST_CHECK;
+/* The next phase of work under the store's guard, which shows it. */
+void aged_enter(struct aged_store *, enum tick_phase);
 /* The error with its text where it lives as long as the work. */
 struct err aged_keep(struct aged_store *, struct err) MUST_CHECK;
 

@@ -25,6 +25,7 @@
 #define SEAL_ARENA_MAX	(64u << 20)
 #define KEYS_MAX	(2048ull << 20)
 #define NAME_MAX_BYTES	512
+#define CHECK_BYTES	(1u << 20)	/* between two looks at the limit */
 
 struct sealing {
 	struct aged_store *aged;
@@ -150,6 +151,7 @@ write_walked(struct sealing *s, const struct wal_span *span,
 	struct wal_batch batch;
 	enum wal_found what;
 	struct arena arena;
+	uint64_t bytes = 0;		/* since the last look at the limit */
 	struct err e = OK;
 
 	arena_init(&arena, SIZE_MAX);
@@ -162,6 +164,11 @@ write_walked(struct sealing *s, const struct wal_span *span,
 			e = write_batch(s, span, walk, &batch, &arena);
 		else
 			report_corrupt(s, span, &batch);
+		bytes += batch.bytes;
+		if (!err_is(e) && bytes >= CHECK_BYTES) {
+			bytes = 0;
+			e = aged_check(s->aged);
+		}
 	}
 	e = aged_keep(s->aged, e);	/* its text may be in arena */
 	arena_free(&arena);

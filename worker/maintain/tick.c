@@ -107,7 +107,10 @@ wait_and_seal(struct aged_store *a, uint32_t ordinal, struct rotation *r,
 	if (err_is(e))
 		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
 		    "before is sealed store=%s ordinal=%u", a->name, ordinal);
+	a->phase = TICK_SEAL;
 	sealed = seal_ordinal(a, ordinal, result);
+	if (err_is(e) && !err_is(sealed))
+		a->phase = TICK_ROTATE;
 	return err_is(sealed) ? sealed : e;
 }
 
@@ -122,8 +125,14 @@ count_seal(const struct aged_store *a, struct err e)
 	    SHM_LABEL2(KIND, r, a->kind->id), 1);
 }
 
+static bool
+in_seal(uint32_t phase)
+{
+	return phase == TICK_ROTATE || phase == TICK_SEAL;
+}
+
 static void
-note_error(struct aged_store *a, struct err e, enum tick_phase phase)
+note_error(struct aged_store *a, struct err e)
 {
 	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
 	bool timeout = e.kind == ERR_TIMED_OUT;
@@ -134,14 +143,15 @@ note_error(struct aged_store *a, struct err e, enum tick_phase phase)
 		return;
 	}
 	atomic_fetch_add_explicit(timeout ? &t->timeouts :
-	    phase == TICK_SEAL ? &t->seal_errors : &t->fold_errors, 1,
+	    in_seal(a->phase) ? &t->seal_errors : &t->fold_errors, 1,
 	    memory_order_relaxed);
 	atomic_store_explicit(&t->last_err_kind, e.kind, memory_order_relaxed);
-	atomic_store_explicit(&t->last_err_phase, phase, memory_order_relaxed);
+	atomic_store_explicit(&t->last_err_phase, a->phase,
+	    memory_order_relaxed);
 	if (timeout)
-		shm_metric_add(METRIC_memwald_tick_timeouts_total, phase, 1);
+		shm_metric_add(METRIC_memwald_tick_timeouts_total, a->phase, 1);
 	log_err(LOG_WARN, e, "tick failed, the next one tries again store=%s "
-	    "phase=%s", a->name, tick_phase_name(phase));
+	    "phase=%s", a->name, tick_phase_name(a->phase));
 }
 
 static void
@@ -163,7 +173,7 @@ seal_all(struct aged_store *a, struct tick_result *result)
 			continue;	/* deleted or pinned: left alone */
 		if (err_is(e)) {
 			result->seal_err = aged_keep(a, e);
-			note_error(a, e, TICK_SEAL);
+			note_error(a, e);
 		}
 		count_seal(a, e);
 	}
@@ -188,7 +198,11 @@ fold_ordinal(struct aged_store *a, uint32_t ordinal, uint32_t threshold,
 
 	if (seen < threshold)
 		return OK;
+	a->phase = TICK_PREPARE;
 	do {
+		e = aged_check(a);
+		if (err_is(e))
+			break;
 		e = fold_shard(a, ordinal, &folded);
 		result->reclaimed += folded.reclaimed;
 		done += folded.reclaimed;
@@ -209,39 +223,6 @@ count_fold(const struct aged_store *a, struct err e, uint32_t reclaimed)
 	    a->kind->id, reclaimed);
 }
 
-static void
-fold_all(struct aged_store *a, uint32_t threshold, struct tick_result *result)
-{
-	uint64_t began = clock_mono_ns(), token;
-	uint32_t k;
-
-	token = shm_store_guard_try(a->ref, a->deadline_ns);
-	if (token == 0) {
-		atomic_fetch_add_explicit(
-		    &shm_store_slot(a->ref)->tick.busy_skips, 1,
-		    memory_order_relaxed);
-		result->fold_err = FAIL(BUSY, "store is being folded");
-		return;
-	}
-	for (k = 0; k < shm_workers_max(); k++) {
-		struct err e;
-
-		if (err_is(aged_check(a)))
-			break;
-		e = fold_ordinal(a, k, threshold, result);
-		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
-			break;		/* deleted or pinned: left alone */
-		if (err_is(e)) {
-			result->fold_err = e;
-			note_error(a, e, TICK_PREPARE);
-		}
-	}
-	count_fold(a, result->fold_err, result->reclaimed);
-	shm_store_guard_release(a->ref, token);
-	shm_metric_observe(METRIC_memwald_guard_hold_seconds, 0,
-	    clock_mono_ns() - began);
-}
-
 /* Pending generations from which on a shard is folded; 0: none is. While the
  * store takes no appends none of it is too few. */
 static uint32_t
@@ -253,6 +234,70 @@ threshold_of(const struct aged_store *a, uint32_t want)
 		return 1;
 	return count == 0 || pressure_look(a->env->config, a->ref) <
 	    SHM_PRESSURE_NO_APPENDS ? count : 1;
+}
+
+static void
+fold_all(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	uint32_t threshold = threshold_of(a, want), k;
+
+	for (k = 0; threshold != 0 && k < shm_workers_max(); k++) {
+		struct err e = fold_ordinal(a, k, threshold, result);
+
+		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
+			break;		/* deleted or pinned: left alone */
+		if (err_is(e)) {
+			result->fold_err = aged_keep(a, e);
+			note_error(a, e);
+		}
+	}
+	count_fold(a, result->fold_err, result->reclaimed);
+}
+
+/*
+ * What is done under the store's guard, in this order; each if it is wanted,
+ * and if the store is still there and time is left. A step counts and logs its
+ * own errors (note_error), and one does not keep the next from being tried.
+ */
+static const struct step {
+	uint32_t want;
+	void (*run)(struct aged_store *, uint32_t want, struct tick_result *);
+} steps[] = {
+	{ WANT_FOLD, fold_all },
+};
+
+static uint32_t
+all_steps(void)
+{
+	uint32_t want = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(steps); i++)
+		want |= steps[i].want;
+	return want;
+}
+
+static void
+age_guarded(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	uint64_t began = clock_mono_ns(), token;
+	size_t i;
+
+	token = shm_store_guard_try(a->ref, a->deadline_ns);
+	if (token == 0) {
+		atomic_fetch_add_explicit(
+		    &shm_store_slot(a->ref)->tick.busy_skips, 1,
+		    memory_order_relaxed);
+		result->fold_err = FAIL(BUSY, "store is being folded");
+		return;
+	}
+	for (i = 0; i < ARRAY_LEN(steps); i++) {
+		if ((want & steps[i].want) != 0 && !err_is(aged_check(a)))
+			steps[i].run(a, want, result);
+	}
+	shm_store_guard_release(a->ref, token);
+	shm_metric_observe(METRIC_memwald_guard_hold_seconds, 0,
+	    clock_mono_ns() - began);
 }
 
 static void
@@ -277,16 +322,13 @@ sum_up(struct aged_store *a, struct tick_result *result)
 static void
 age(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
-	uint32_t threshold;
-
 	/* The mark is of commits, so only a seal may take it away. */
 	if ((want & WANT_SEAL) != 0) {
 		(void)shm_store_untouch(a->ref);
 		seal_all(a, result);
 	}
-	threshold = threshold_of(a, want);
-	if ((want & WANT_FOLD) != 0 && threshold != 0)
-		fold_all(a, threshold, result);
+	if ((want & all_steps()) != 0)
+		age_guarded(a, want, result);
 	sum_up(a, result);
 }
 
@@ -332,7 +374,7 @@ take_away(struct aged_store *a)
 			return FAIL(BUSY, "store is being folded");
 		nap(DELETE_POLL_NS);
 	}
-	shm_store_guard_phase(a->ref, TICK_REMOVE);
+	aged_enter(a, TICK_REMOVE);
 	e = remove_store(a->env->root, a->kind, a->name, &slot->store);
 	shm_store_guard_release(a->ref, token);
 	return e;
@@ -396,8 +438,8 @@ count_in_row(const struct aged_store *a, uint32_t want,
     const struct tick_result *result)
 {
 	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
-	bool seal_failed = atomic_load_explicit(&t->last_err_phase,
-	    memory_order_relaxed) == TICK_SEAL;
+	bool seal_failed = in_seal(atomic_load_explicit(&t->last_err_phase,
+	    memory_order_relaxed));
 
 	if (err_is(result->seal_err) || (err_is(result->fold_err) &&
 	    result->fold_err.kind != ERR_BUSY))
@@ -432,8 +474,9 @@ work(struct aged_store *a, uint32_t want, struct tick_result *result)
 		return;
 	}
 	if (err_is(e)) {
+		a->phase = TICK_SEAL;
 		result->seal_err = aged_keep(a, e);
-		note_error(a, e, TICK_SEAL);
+		note_error(a, e);
 		return;
 	}
 	age(a, want, result);

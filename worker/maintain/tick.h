@@ -5,8 +5,11 @@
  * tick - the one function that ages a store (design 6).
  *
  *	owners are asked to rotate; closed entries are sealed, each shard under
- *	its seal guard; then, under the store's guard, every shard with enough
- *	pending generations is folded.
+ *	its seal guard; then come the steps under the store's guard: every
+ *	shard with enough pending generations is folded.
+ *
+ * A step looks at the time limit between its I/O (aged_check), and says where
+ * it is (aged_enter): the phase in which time ran out is logged and counted.
  *
  * A busy guard means skip: the work is being done. Seal errors and fold errors
  * are different errors, counted apart, and one does not keep the other from
@@ -23,6 +26,8 @@ enum tick_want {
 	WANT_FOLD = 2,		/* at the count trigger */
 	WANT_FORCE = 4,		/* fold whatever is pending */
 	WANT_DELETE = 8,	/* the store was marked deleted: take it away */
+	WANT_TICK = 16,		/* for the ticker: skipped while one is done */
+	WANT_FIRST = 32,	/* before what nobody waits for */
 };
 
 struct tick_result {
@@ -34,6 +39,9 @@ struct tick_result {
 	bool over_threshold;		/* a shard waits for a fold */
 	uint32_t pending;		/* generations left, all shards */
 	bool gone;			/* deleted; the slot goes if it can */
+	/* Unless 0: when the store wants a forced tick even if nobody writes to
+	 * it (clock_mono_ns). */
+	uint64_t again_ns;
 };
 
 /* want: enum tick_want, or-ed. span_ns: the time limit. */

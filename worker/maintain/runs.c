@@ -1,0 +1,419 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/list.h"
+#include "common/timer.h"
+#include "shm/metric.h"
+#include "worker/maintain/askers.h"
+#include "worker/maintain/runs.h"
+
+/* Who waits for a guard that is held looks again after this. */
+#define AGAIN_NS	(50 * NS_PER_MS)
+
+enum lane_name { LANE_SEAL, LANE_GUARDED, LANE_COUNT };
+enum queue_name { QUEUE_FIRST, QUEUE_OTHER, QUEUE_COUNT };
+
+struct lane {
+	struct list queues[QUEUE_COUNT];
+	uint32_t turn;			/* which queue is next */
+	uint32_t running;
+};
+
+struct job {			/* one store that is, or will be, in a lane */
+	struct job *next;		/* of the same slot */
+	struct list link;		/* jobs */
+	struct list queue_link;		/* empty: in no queue */
+	struct shm_ref ref;
+	uint32_t kind;
+	enum lane_name lane;
+	uint32_t want, next_want;	/* of the run, and of the one after it */
+	bool running;
+	bool first;			/* its queue is QUEUE_FIRST */
+	bool waits;			/* for the guard, by the timer */
+	struct timer again;
+	struct askers askers, next_askers;
+	struct op op;
+	struct tick_result result;
+};
+
+static struct {
+	struct runs_plan plan;
+	struct lane lanes[STORE_KIND_COUNT][LANE_COUNT];
+	struct list jobs;
+	struct job **by_slot;
+	bool draining, closed;
+	uint64_t until_ns;		/* while draining */
+} runs;
+
+static void run_queues(uint32_t kind);
+
+static struct job *
+find_job(struct shm_ref ref, enum lane_name lane)
+{
+	struct job *j = runs.by_slot[ref.index];
+
+	while (j != NULL && (!shm_ref_eq(j->ref, ref) || j->lane != lane))
+		j = j->next;
+	return j;
+}
+
+/* Who is queued keeps his place, or gets one in the queue of the first. */
+static void
+queue(struct job *j)
+{
+	struct lane *lane = &runs.lanes[j->kind][j->lane];
+	bool first = j->next_askers.count > 0 ||
+	    (j->next_want & WANT_FIRST) != 0;
+
+	timer_cancel(loop_timers(runs.plan.loop), &j->again);
+	j->waits = false;
+	if (!list_empty(&j->queue_link) && (j->first || !first))
+		return;
+	j->first = first;
+	list_remove(&j->queue_link);
+	list_append(&lane->queues[first ? QUEUE_FIRST : QUEUE_OTHER],
+	    &j->queue_link);
+}
+
+static void
+wait_is_over(struct timer *t)
+{
+	struct job *j = CONTAINER_OF(t, struct job, again);
+
+	queue(j);
+	run_queues(j->kind);
+}
+
+static struct job *
+new_job(struct shm_ref ref, enum lane_name lane)
+{
+	struct shm_slot *slot = shm_store_slot(ref);
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return NULL;
+	j->ref = ref;
+	j->lane = lane;
+	/* A run of a slot that is gone ends at once, in whatever lane. */
+	j->kind = slot == NULL ? 0 : slot->kind;
+	list_init(&j->queue_link);
+	timer_init(&j->again, wait_is_over);
+	list_append(&runs.jobs, &j->link);
+	j->next = runs.by_slot[ref.index];
+	runs.by_slot[ref.index] = j;
+	return j;
+}
+
+static void
+free_job(struct job *j)
+{
+	struct job **at = &runs.by_slot[j->ref.index];
+
+	while (*at != j)
+		at = &(*at)->next;
+	*at = j->next;
+	list_remove(&j->link);
+	askers_free(&j->askers);
+	askers_free(&j->next_askers);
+	free(j);
+}
+
+/* A seal that somebody asked for is no reason: the tick shares the next one. */
+static bool
+is_skipped(const struct job *j, uint32_t want)
+{
+	return (want & WANT_TICK) != 0 && ((j->next_want & WANT_TICK) != 0 ||
+	    (j->running && (j->lane == LANE_GUARDED ||
+	    (j->want & WANT_TICK) != 0)));
+}
+
+/* asker may be NULL; else he is answered. */
+static void
+request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
+{
+	enum lane_name lane = (want & WANT_SEAL) != 0 ? LANE_SEAL :
+	    LANE_GUARDED;
+	struct job *j;
+
+	MUST(ref.index < shm_store_slots());
+	j = runs.closed ? NULL : find_job(ref, lane);
+	if (j != NULL && is_skipped(j, want)) {
+		runs.plan.skipped(ref, want);
+		return;
+	}
+	if (j == NULL && !runs.closed)
+		j = new_job(ref, lane);
+	if (j == NULL || (asker != NULL &&
+	    !askers_add(&j->next_askers, asker))) {
+		if (asker != NULL)
+			shm_mailbox_reply(asker, FAIL(BUSY,
+			    "maintainer has too much to do"), 0);
+		return;
+	}
+	j->next_want |= want;
+	if (!j->running)
+		queue(j);
+	run_queues(j->kind);
+}
+
+void
+runs_request(struct shm_ref ref, uint32_t want)
+{
+	request(ref, want, NULL);
+}
+
+static uint32_t
+want_of(const struct shm_command *c)
+{
+	switch (c->kind) {
+	case SHM_MAIL_SEAL:
+		return WANT_SEAL;
+	case SHM_MAIL_FOLD:
+		return WANT_SEAL | WANT_FOLD |
+		    (c->args[0] != 0 ? WANT_FORCE : 0);
+	case SHM_MAIL_DELETE:
+		return WANT_DELETE;
+	default:
+		return 0;
+	}
+}
+
+bool
+runs_command(const struct shm_command *c)
+{
+	uint32_t want = want_of(c);
+
+	if (want != 0)
+		request(c->store, want, c);
+	return want != 0;
+}
+
+/* What a command asked for came to. */
+static struct err
+outcome(const struct job *j, const struct shm_command *c)
+{
+	const struct tick_result *r = &j->result;
+
+	switch (c->kind) {
+	case SHM_MAIL_DELETE:
+		return r->delete_err;
+	case SHM_MAIL_FOLD:
+		return err_is(r->seal_err) ? r->seal_err : r->fold_err;
+	default:
+		return r->seal_err;
+	}
+}
+
+/* Whoever has the guard gives it back, maybe before the asker gives up. */
+static bool
+waits_for_guard(const struct job *j, const struct shm_command *c)
+{
+	return j->lane == LANE_GUARDED && c->kind == SHM_MAIL_FOLD &&
+	    j->result.fold_err.kind == ERR_BUSY && !runs.draining &&
+	    clock_mono_ns() < c->args[1];
+}
+
+/* Who wants more than a seal waits on, in the other lane. */
+static void
+answer_askers(struct job *j)
+{
+	uint32_t i;
+
+	for (i = 0; i < j->askers.count; i++) {
+		const struct shm_command *c = &j->askers.commands[i];
+		uint32_t rest = want_of(c) & ~(uint32_t)WANT_SEAL;
+
+		if (j->lane == LANE_SEAL && rest != 0 &&
+		    !err_is(j->result.seal_err)) {
+			request(j->ref, rest, c);
+		} else if (waits_for_guard(j, c) &&
+		    askers_add(&j->next_askers, c)) {
+			j->next_want |= rest;
+			j->waits = true;
+		} else {
+			shm_mailbox_reply(c, outcome(j, c),
+			    j->result.reclaimed);
+		}
+	}
+	j->askers.count = 0;
+}
+
+static void
+hand_on(struct job *j)
+{
+	uint32_t rest = j->lane == LANE_SEAL ?
+	    j->want & ~(uint32_t)WANT_SEAL : 0;
+	struct job *guarded;
+
+	if (rest != 0)
+		runs_request(j->ref, rest);
+	/* At once, not at the next tick, unless a fold just failed; one that is
+	 * under way looks by itself. */
+	guarded = find_job(j->ref, LANE_GUARDED);
+	if (j->result.over_threshold && !err_is(j->result.fold_err) &&
+	    (guarded == NULL || !guarded->running))
+		runs_request(j->ref, WANT_FOLD);
+}
+
+static void
+job_done(struct op *op, int32_t res)
+{
+	struct job *j = CONTAINER_OF(op, struct job, op);
+	uint32_t kind = j->kind;
+
+	(void)res;
+	runs.lanes[kind][j->lane].running--;
+	j->running = false;
+	answer_askers(j);
+	runs.plan.ended(j->ref, &j->result);
+	if (!runs.closed)
+		hand_on(j);
+	if (!j->running && list_empty(&j->queue_link)) {
+		if (j->next_want == 0)
+			free_job(j);
+		else if (j->waits)
+			timer_set(loop_timers(runs.plan.loop), &j->again,
+			    clock_mono_ns() + AGAIN_NS);
+		else
+			queue(j);
+	}
+	run_queues(kind);
+}
+
+static int32_t
+job_run(struct op *op)
+{
+	struct job *j = CONTAINER_OF(op, struct job, op);
+
+	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ? WANT_SEAL :
+	    j->want, runs.plan.span_ns, &j->result);
+	return 0;
+}
+
+static void
+start_job(struct job *j)
+{
+	struct askers swap = j->askers;
+
+	j->askers = j->next_askers;
+	j->next_askers = swap;
+	j->want = j->next_want;
+	j->next_want = 0;
+	j->running = true;
+	j->op.done = job_done;
+	runs.lanes[j->kind][j->lane].running++;
+	/* Bounded by maintain_concurrency, not by the pool's queue. */
+	pool_submit_first(runs.plan.pool, &j->op, job_run);
+}
+
+static struct list *
+next_of(struct lane *lane)
+{
+	uint32_t i;
+
+	for (i = 0; i < QUEUE_COUNT; i++) {
+		struct list *l = list_pop(&lane->queues[lane->turn]);
+
+		lane->turn = (lane->turn + 1) % QUEUE_COUNT;
+		if (l != NULL)
+			return l;
+	}
+	return NULL;
+}
+
+/* Their jobs stay, and can be queued again. */
+static void
+forget_queues(uint32_t kind)
+{
+	uint32_t i;
+
+	for (i = 0; i < LANE_COUNT; i++) {
+		while (next_of(&runs.lanes[kind][i]) != NULL)
+			;
+	}
+}
+
+static void
+run_queues(uint32_t kind)
+{
+	struct list *l;
+	uint32_t i;
+
+	/* The rest stays in the WAL. */
+	if (runs.draining && clock_mono_ns() > runs.until_ns)
+		forget_queues(kind);
+	for (i = 0; i < LANE_COUNT; i++) {
+		struct lane *lane = &runs.lanes[kind][i];
+
+		while (lane->running <
+		    runs.plan.env->config->maintain_concurrency &&
+		    (l = next_of(lane)) != NULL)
+			start_job(CONTAINER_OF(l, struct job, queue_link));
+	}
+}
+
+void
+runs_start(const struct runs_plan *plan)
+{
+	uint32_t kind, i, q;
+
+	runs.plan = *plan;
+	list_init(&runs.jobs);
+	runs.by_slot = calloc(shm_store_slots(), sizeof(*runs.by_slot));
+	MUST(runs.by_slot != NULL);
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+		for (i = 0; i < LANE_COUNT; i++) {
+			for (q = 0; q < QUEUE_COUNT; q++)
+				list_init(&runs.lanes[kind][i].queues[q]);
+		}
+	}
+}
+
+void
+runs_drain(uint64_t until_ns)
+{
+	uint32_t kind;
+	struct list *l;
+
+	/* Who still waits is told; the tails stay in the WAL. */
+	LIST_FOREACH(l, &runs.jobs) {
+		struct job *j = CONTAINER_OF(l, struct job, link);
+
+		timer_cancel(loop_timers(runs.plan.loop), &j->again);
+		j->next_want = 0;
+		askers_reply(&j->next_askers, FAIL(UNAVAILABLE,
+		    "server is draining"));
+	}
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
+		forget_queues(kind);
+	runs.until_ns = until_ns;
+	runs.draining = true;
+}
+
+void
+runs_close(void)
+{
+	runs.closed = true;
+}
+
+bool
+runs_idle(void)
+{
+	uint32_t kind, i, q;
+
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+		for (i = 0; i < LANE_COUNT; i++) {
+			const struct lane *lane = &runs.lanes[kind][i];
+
+			for (q = 0; q < QUEUE_COUNT; q++) {
+				if (!list_empty(&lane->queues[q]))
+					return false;
+			}
+			if (lane->running > 0)
+				return false;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,204 @@
+#include "common/base.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/timer.h"
+#include "shm/metric.h"
+#include "shm/process.h"
+#include "worker/maintain/tick.h"
+#include "worker/maintain/ticker.h"
+
+#define SPAN_MIN_NS	(30 * NS_PER_SEC)
+#define SPAN_INTERVALS	5
+
+struct ticker {			/* of one kind */
+	struct timer timer;
+	uint64_t ticks;
+};
+
+struct again {			/* of one slot; at_ns 0: nothing */
+	uint64_t at_ns;
+	uint32_t incarnation;
+};
+
+static struct {
+	struct ticker_plan plan;
+	struct ticker kinds[STORE_KIND_COUNT];
+	uint64_t interval_ns;
+	uint64_t forced_every;		/* ticks; 0: never */
+	struct again *again;		/* by slot */
+} tickers;
+
+uint64_t
+ticker_span_ns(const struct config *c)
+{
+	return MAX(SPAN_INTERVALS * c->rollout_flush_interval_secs *
+	    NS_PER_SEC, SPAN_MIN_NS);
+}
+
+void
+ticker_again(struct shm_ref ref, uint64_t at_ns)
+{
+	struct again *a = &tickers.again[ref.index];
+
+	if (a->at_ns == 0 || a->incarnation != ref.incarnation ||
+	    at_ns < a->at_ns)
+		*a = (struct again){ at_ns, ref.incarnation };
+}
+
+/* Whether that store's forced tick is due, which is then done with. */
+static bool
+take_again(struct shm_ref ref, uint64_t now_ns)
+{
+	struct again *a = &tickers.again[ref.index];
+
+	if (a->at_ns == 0 || a->at_ns > now_ns)
+		return false;
+	a->at_ns = 0;
+	return a->incarnation == ref.incarnation;
+}
+
+static void
+warn_pending(struct shm_ref ref)
+{
+	uint32_t limit =
+	    tickers.plan.config->rollout_wal_pending_warn_generations;
+	struct shm_store_info info;
+
+	if (limit != 0 && shm_store_peek(ref, &info) &&
+	    info.pending_generations_max >= limit)
+		log_warn("store has many unfolded generations, reads get "
+		    "slower: check that folds succeed store=%s kind=%s "
+		    "generations=%u bytes=%llu", info.name,
+		    store_kind_name(info.kind), info.pending_generations,
+		    (unsigned long long)info.pending_bytes);
+}
+
+/* Commits not sealed or generations not folded, in a shard of this host. */
+static bool
+anything_left(struct shm_ref ref)
+{
+	uint32_t k;
+
+	for (k = 0; k < shm_workers_max(); k++) {
+		const struct shm_shard_state *s = shm_store_shard(ref, k);
+		struct shm_manifest_marks m = shm_shard_marks(s);
+		struct shm_point commit = shm_shard_commit(s);
+
+		if (m.pending_generations > 0 ||
+		    (commit.end != 0 && commit.position > m.replay_after))
+			return true;
+	}
+	return false;
+}
+
+static void
+tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
+    uint64_t now_ns)
+{
+	bool again = take_again(ref, now_ns);
+
+	if (!again && atomic_load_explicit(&slot->dirty,
+	    memory_order_relaxed) == 0 &&
+	    (!forced || !anything_left(ref)))
+		return;
+	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0 ||
+	    atomic_load_explicit(&slot->pinned_version,
+	    memory_order_relaxed) != 0)
+		return;
+	warn_pending(ref);
+	tickers.plan.due(ref, WANT_SEAL | WANT_FOLD | WANT_TICK |
+	    (forced || again ? WANT_FORCE : 0));
+}
+
+static void
+tick_kind(uint32_t kind, bool forced, uint64_t now_ns)
+{
+	struct shm_ref ref;
+	uint32_t index = 0;
+
+	if (kind_get(kind) == NULL)
+		return;
+	while (shm_store_next(&index, &ref)) {
+		struct shm_slot *slot = shm_store_slot(ref);
+
+		if (slot != NULL && slot->kind == kind)
+			tick_store_of(ref, slot, forced, now_ns);
+	}
+}
+
+static void
+tick(struct timer *t)
+{
+	struct ticker *k = CONTAINER_OF(t, struct ticker, timer);
+	uint32_t kind = (uint32_t)(k - tickers.kinds);
+	uint64_t now_ns = clock_mono_ns();
+	uint64_t next_ns = t->deadline_ns + tickers.interval_ns;
+	bool forced = tickers.forced_every != 0 &&
+	    ++k->ticks % tickers.forced_every == 0;
+
+	for (; next_ns <= now_ns; next_ns += tickers.interval_ns)
+		shm_metric_add(METRIC_memwald_ticks_missed_total, kind, 1);
+	timer_set(loop_timers(tickers.plan.loop), t, next_ns);
+	tick_kind(kind, forced, now_ns);
+	if (forced)
+		tickers.plan.forced(kind);
+}
+
+/* What somebody may not have meant. */
+static void
+warn_intervals(uint64_t flush, uint64_t cleanup)
+{
+	if (flush == 0)
+		log_warn("flush interval is 0: no ticker and no forced folds, "
+		    "nothing is sealed or folded unless a request asks for it "
+		    "or a seal reaches the count trigger");
+	else if (cleanup == 0)
+		log_warn("cleanup interval is 0: no forced folds, shards below "
+		    "the count trigger stay unfolded");
+	else if (cleanup < flush)
+		log_warn("cleanup interval is shorter than the flush interval: "
+		    "every tick is forced, none comes earlier interval_s=%llu",
+		    (unsigned long long)flush);
+	else if (cleanup % flush != 0)
+		log_warn("cleanup interval is no multiple of the flush "
+		    "interval: the next longer one counts every=%llu "
+		    "interval_s=%llu",
+		    (unsigned long long)tickers.forced_every,
+		    (unsigned long long)(tickers.forced_every * flush));
+}
+
+void
+ticker_start(const struct ticker_plan *plan)
+{
+	uint64_t flush = plan->config->rollout_flush_interval_secs;
+	uint64_t cleanup = plan->config->rollout_cleanup_interval_secs;
+	uint32_t kind;
+
+	tickers.plan = *plan;
+	tickers.again = calloc(shm_store_slots(), sizeof(*tickers.again));
+	MUST(tickers.again != NULL);
+	tickers.interval_ns = flush * NS_PER_SEC;
+	if (flush != 0 && cleanup != 0)
+		tickers.forced_every = (cleanup + flush - 1) / flush;
+	warn_intervals(flush, cleanup);
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+		timer_init(&tickers.kinds[kind].timer, tick);
+		if (flush != 0)
+			timer_set(loop_timers(plan->loop),
+			    &tickers.kinds[kind].timer,
+			    clock_mono_ns() + tickers.interval_ns);
+	}
+}
+
+void
+ticker_stop(void)
+{
+	uint32_t kind;
+
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
+		timer_cancel(loop_timers(tickers.plan.loop),
+		    &tickers.kinds[kind].timer);
+}
