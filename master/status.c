@@ -161,6 +161,16 @@ held_lock(struct shm_ref ref, uint32_t *patience_ms)
 	return f;
 }
 
+/* How long the guard is held; both times are hints that may lag. */
+static uint64_t
+guard_held_ms(const struct shm_store_info *s)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	return now_ns > s->guard_since_ns ?
+	    (now_ns - s->guard_since_ns) / NS_PER_MS : 0;
+}
+
 /* What is wrong. */
 
 static void
@@ -318,11 +328,12 @@ text_store(struct buf *b, const struct shm_store_info *s,
     uint32_t *patience_ms)
 {
 	struct lock_facts l = held_lock(s->ref, patience_ms);
-	char guard[64] = "free";
+	char guard[96] = "free";
 
 	if (s->guarded)
-		snprintf(guard, sizeof(guard), "slot %u in %s",
-		    s->guard_holder.slot, tick_phase_name(s->guard_phase));
+		snprintf(guard, sizeof(guard), "slot %u in %s, for %llu ms",
+		    s->guard_holder.slot, tick_phase_name(s->guard_phase),
+		    (unsigned long long)guard_held_ms(s));
 	return buf_printf(b, "%-8s %-24s %-7s %7llu %7u %12llu %12llu %5u %5u  "
 	    "%s%s%s%s%s%s\n",
 	    store_kind_name(s->kind), s->name, shm_load_state_name(s->load),
@@ -502,6 +513,7 @@ json_store(struct json_writer *w, const struct shm_store_info *s,
 	json_write_text(w, "pressure", slice_of(shm_pressure_name(s->pressure)));
 	json_shards(w, s->ref, shards_left);
 	json_write_uint64(w, "ticks", s->ticks);
+	json_write_uint64(w, "busy_skips", s->busy_skips);
 	json_write_uint64(w, "seal_errors", s->seal_errors);
 	json_write_uint64(w, "fold_errors", s->fold_errors);
 	json_write_uint64(w, "timeouts", s->timeouts);
@@ -512,6 +524,7 @@ json_store(struct json_writer *w, const struct shm_store_info *s,
 		json_write_uint64(w, "thread", s->guard_holder.thread);
 		json_write_text(w, "phase",
 		    slice_of(tick_phase_name(s->guard_phase)));
+		json_write_uint64(w, "held_ms", guard_held_ms(s));
 	}
 	json_write_close(w, '}');
 	json_write_close(w, '}');

@@ -16,7 +16,9 @@
 #define NAMED_MAX 16u
 
 struct stores {
-	uint64_t resident, dirty, stale, guarded;
+	uint64_t resident, dirty, stale;
+	uint64_t guarded[TICK_PHASE_COUNT];
+	uint64_t guard_oldest_ns;	/* since when; 0: none is held */
 	struct of_kind {
 		uint64_t generations, generations_max, bytes, tails, tail_bytes;
 		uint64_t pressed[SHM_PRESSURE_COUNT];	/* at this level */
@@ -42,6 +44,17 @@ name_store(struct stores *all, const struct shm_store_info *info)
 }
 
 static void
+look_at_guard(struct stores *all, const struct shm_store_info *info)
+{
+	if (!info->guarded || info->guard_phase >= TICK_PHASE_COUNT)
+		return;
+	all->guarded[info->guard_phase]++;
+	if (all->guard_oldest_ns == 0 ||
+	    info->guard_since_ns < all->guard_oldest_ns)
+		all->guard_oldest_ns = info->guard_since_ns;
+}
+
+static void
 look_at_stores(struct stores *all)
 {
 	struct shm_store_info info;
@@ -59,7 +72,7 @@ look_at_stores(struct stores *all)
 		all->resident++;
 		all->dirty += info.dirty;
 		all->stale += (info.flags & SHM_FLAG_STALE) != 0;
-		all->guarded += info.guarded;
+		look_at_guard(all, &info);
 		k->generations += info.pending_generations;
 		k->generations_max = MAX(k->generations_max,
 		    info.pending_generations_max);
@@ -156,6 +169,30 @@ print_waiting(struct buf *out, const struct stores *all)
 }
 
 static bool
+print_guards(struct buf *out, const struct stores *all)
+{
+	uint64_t now_ns = clock_mono_ns(), age_ms = 0;
+	uint32_t phase;
+
+	if (!buf_printf(out, HEAD("memwald_stores_guarded", "gauge",
+	    "Stores being folded, compacted or collected, by phase")))
+		return false;
+	for (phase = 0; phase < TICK_PHASE_COUNT; phase++) {
+		if (!buf_printf(out, "memwald_stores_guarded{phase=\"%s\"} "
+		    "%llu\n", tick_phase_name(phase),
+		    (unsigned long long)all->guarded[phase]))
+			return false;
+	}
+	if (all->guard_oldest_ns != 0 && now_ns > all->guard_oldest_ns)
+		age_ms = (now_ns - all->guard_oldest_ns) / NS_PER_MS;
+	return buf_printf(out, "%smemwald_guard_oldest_seconds %llu.%03llu\n",
+	    HEAD("memwald_guard_oldest_seconds", "gauge",
+	    "How long the guard is held that is held longest"),
+	    (unsigned long long)(age_ms / 1000),
+	    (unsigned long long)(age_ms % 1000));
+}
+
+static bool
 print_stores(struct buf *out)
 {
 	struct stores all = { 0 };
@@ -167,8 +204,7 @@ print_stores(struct buf *out)
 	    "Stores appended to since their last clean tick") &&
 	    GAUGE("memwald_stores_stale", all.stale,
 	    "Stores to be loaded again, since a writer died inside") &&
-	    GAUGE("memwald_stores_guarded", all.guarded,
-	    "Stores being folded, compacted or collected") &&
+	    print_guards(out, &all) &&
 	    print_waiting(out, &all);
 }
 

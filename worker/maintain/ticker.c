@@ -27,7 +27,7 @@ static struct {
 	struct ticker_plan plan;
 	struct ticker kinds[STORE_KIND_COUNT];
 	uint64_t interval_ns;
-	uint64_t forced_every;		/* ticks; 0: never */
+	uint64_t forced_every;		/* ticks; UINT64_MAX: never */
 	struct again *again;		/* by slot */
 } tickers;
 
@@ -94,7 +94,8 @@ anything_left(struct shm_ref ref)
 	return false;
 }
 
-static void
+/* True: it is due. */
+static bool
 tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
     uint64_t now_ns)
 {
@@ -103,30 +104,31 @@ tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
 	if (!again && atomic_load_explicit(&slot->dirty,
 	    memory_order_relaxed) == 0 &&
 	    (!forced || !anything_left(ref)))
-		return;
+		return false;
 	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0 ||
 	    atomic_load_explicit(&slot->pinned_version,
 	    memory_order_relaxed) != 0)
-		return;
+		return false;
 	warn_pending(ref);
 	tickers.plan.due(ref, WANT_SEAL | WANT_FOLD | WANT_TICK |
 	    (forced || again ? WANT_FORCE : 0));
+	return true;
 }
 
-static void
+/* How many stores are due. */
+static uint32_t
 tick_kind(uint32_t kind, bool forced, uint64_t now_ns)
 {
 	struct shm_ref ref;
-	uint32_t index = 0;
+	uint32_t index = 0, due = 0;
 
-	if (kind_get(kind) == NULL)
-		return;
 	while (shm_store_next(&index, &ref)) {
 		struct shm_slot *slot = shm_store_slot(ref);
 
 		if (slot != NULL && slot->kind == kind)
-			tick_store_of(ref, slot, forced, now_ns);
+			due += tick_store_of(ref, slot, forced, now_ns);
 	}
+	return due;
 }
 
 static void
@@ -136,13 +138,15 @@ tick(struct timer *t)
 	uint32_t kind = (uint32_t)(k - tickers.kinds);
 	uint64_t now_ns = clock_mono_ns();
 	uint64_t next_ns = t->deadline_ns + tickers.interval_ns;
-	bool forced = tickers.forced_every != 0 &&
-	    ++k->ticks % tickers.forced_every == 0;
+	bool forced = ++k->ticks % tickers.forced_every == 0;
+	uint32_t due;
 
 	for (; next_ns <= now_ns; next_ns += tickers.interval_ns)
 		shm_metric_add(METRIC_memwald_ticks_missed_total, kind, 1);
 	timer_set(loop_timers(tickers.plan.loop), t, next_ns);
-	tick_kind(kind, forced, now_ns);
+	due = tick_kind(kind, forced, now_ns);
+	log_debug("tick kind=%s number=%llu forced=%d stores=%u",
+	    store_kind_name(kind), (unsigned long long)k->ticks, forced, due);
 	if (forced)
 		tickers.plan.forced(kind);
 }
@@ -181,8 +185,8 @@ ticker_start(const struct ticker_plan *plan)
 	tickers.again = calloc(shm_store_slots(), sizeof(*tickers.again));
 	MUST(tickers.again != NULL);
 	tickers.interval_ns = flush * NS_PER_SEC;
-	if (flush != 0 && cleanup != 0)
-		tickers.forced_every = (cleanup + flush - 1) / flush;
+	tickers.forced_every = flush == 0 || cleanup == 0 ? UINT64_MAX :
+	    (cleanup + flush - 1) / flush;
 	warn_intervals(flush, cleanup);
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
 		timer_init(&tickers.kinds[kind].timer, tick);
