@@ -105,9 +105,7 @@ tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
 	    memory_order_relaxed) == 0 &&
 	    (!forced || !anything_left(ref)))
 		return false;
-	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0 ||
-	    atomic_load_explicit(&slot->pinned_version,
-	    memory_order_relaxed) != 0)
+	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0)
 		return false;
 	warn_pending(ref);
 	tickers.plan.due(ref, WANT_SEAL | WANT_FOLD | WANT_TICK |
