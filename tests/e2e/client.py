@@ -156,6 +156,14 @@ class Client:
                 values[name] = float(value)
         return values
 
+    def metric(self, name):
+        """The sum of one over its labels."""
+        found = [v for k, v in self.metrics().items()
+                 if k.split("{")[0] == name]
+        if not found:
+            raise KeyError(name)
+        return sum(found)
+
 
 class Raw:
     """A bare socket; recv_reply reads one reply that has a Content-Length."""

@@ -37,9 +37,8 @@ class QuietStores(unittest.TestCase):
                 c.append("s%d" % k, long).must(201)
 
             def sealed():
-                metrics = c.metrics()
-                return metrics["memwald_tails"] == 0 and \
-                    metrics["memwald_stores_dirty"] == 0
+                return c.metric("memwald_tails") == 0 and \
+                    c.metric("memwald_stores_dirty") == 0
             wait_for("all to be sealed", sealed, 60)
             if SLOW == 1:		# a sanitizer holds back what is freed
                 wait_for("memory to be given back", lambda: anonymous_kib(
