@@ -8,7 +8,8 @@
 struct pinning {
 	struct object_dir *dir;
 	uint64_t version;		/* 0: releases */
-	uint64_t only;			/* releases this pin and no other; 0: any */
+	uint64_t only;			/* instead of this pin and no other; 0: any */
+	uint64_t before;		/* what was pinned */
 };
 
 uint64_t
@@ -21,11 +22,12 @@ static struct err
 build(const struct table *newest, struct arena *arena,
     struct commit_edit *edit, void *ctx)
 {
-	const struct pinning *p = ctx;
+	struct pinning *p = ctx;
 	uint64_t now = pin_of(newest);
 	struct arrow_pair *meta;
 	struct err e = OK;
 
+	p->before = now;
 	if (now == p->version || (p->only != 0 && now != p->only))
 		return OK;
 	if (p->version > newest->version)
@@ -47,16 +49,22 @@ build(const struct table *newest, struct arena *arena,
 	return OK;
 }
 
-/* Collected between our look and the commit. */
+/* Collected between our look and the commit: it is pinned as it was. */
 static struct err
-take_back(struct pinning *p, struct arena *errors)
+take_back(struct pinning *p, struct shm_ref ref, struct arena *errors)
 {
+	struct pinning back = { .dir = p->dir, .version = p->before,
+	    .only = p->version };
 	struct commit_result result;
 	struct err e;
 
-	p->only = p->version;
-	p->version = 0;
-	e = commit_run(p->dir, build, p, errors, &result);
+	e = commit_run(p->dir, build, &back, errors, &result);
+	if (e.kind == ERR_NOT_FOUND) {	/* that one, too */
+		back.version = 0;
+		e = commit_run(p->dir, build, &back, errors, &result);
+	}
+	if (!err_is(e) && result.written)
+		e = shm_view_raise_base(ref, result.version, back.version);
 	return err_is(e) ? e : FAIL(NOT_FOUND, "no such version");
 }
 
@@ -73,8 +81,8 @@ pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
 		return e;
 	if (version != 0) {
 		e = table_version_exists(dir, version);
-		if (e.kind == ERR_NOT_FOUND)
-			return take_back(&p, errors);
+		if (e.kind == ERR_NOT_FOUND && result.written)
+			return take_back(&p, ref, errors);
 		if (err_is(e))
 			return e;
 	}

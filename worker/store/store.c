@@ -216,7 +216,7 @@ static void
 open_ended(struct store *s, struct err e)
 {
 	s->loading = false;
-	s->looked_ns = loop_now_ns(s->engine->loop);
+	s->looked_ns = s->reloaded_ns = loop_now_ns(s->engine->loop);
 	serve(s, &s->openers, e);
 	if (e.kind != ERR_NOT_FOUND)
 		serve(s, &s->joined, e);
@@ -376,8 +376,11 @@ usable(struct store *s)
 	if (registry_exists(s->engine->root, s->kind, s->name).kind ==
 	    ERR_NOT_FOUND)
 		return USE_NOT;
-	/* Others may have pinned it, which an append must know. */
-	return err_is(table_version_exists(s->dir, store_version(s) + 1)) ?
+	/* Others may have pinned it, which an append must know; the next version
+	 * may be collected once the grace is over. */
+	return now - s->reloaded_ns <
+	    s->engine->config->grace_secs * NS_PER_SEC / 2 &&
+	    err_is(table_version_exists(s->dir, store_version(s) + 1)) ?
 	    USE_AS_IT_IS : USE_LOADED_AGAIN;
 }
 

@@ -56,6 +56,7 @@ struct store {
 	struct list openers;		/* store_wait: the load serves them */
 	struct list joined;		/* store_wait: came while it ran */
 	uint64_t looked_ns;		/* at the registry, last */
+	uint64_t reloaded_ns;		/* what the table says, by listing */
 	struct kept_link kept[KEPT_COUNT];	/* source_cache.h */
 
 	/* Reading: see read.c. */
