@@ -134,6 +134,21 @@ def newest_manifest(store_dir):
         return f.read()
 
 
+def base_rows(store_dir):
+    """Rows that the newest version of the base table holds, masked ones not
+    counted: a key that is there twice counts twice."""
+    data = newest_manifest(store_dir)
+    at = int.from_bytes(data[-16:-8], "little")
+    size = int.from_bytes(data[at:at + 4], "little")
+    rows = 0
+    for number, value in fields(data[at + 4:at + 4 + size]):
+        if number == 2:			# a fragment
+            fragment = dict(fields(value))
+            deletion = dict(fields(fragment.get(3, b"")))
+            rows += fragment.get(4, 0) - deletion.get(4, 0)
+    return rows
+
+
 def index_files(store_dir):
     """{path below the table: size} that the newest version names as files of
     its indices."""
