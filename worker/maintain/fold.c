@@ -11,14 +11,16 @@
 #include "worker/maintain/fold_parts.h"
 #include "worker/store/reload.h"
 
+/* A store that was deleted or pinned meanwhile is left alone: no error. */
 static void
-time_phase(enum metric_fold_phase phase, uint64_t began_ns, struct err e)
+time_phase(const struct fold *f, enum metric_fold_phase phase,
+    uint64_t took_ns, struct err e)
 {
-	if (err_is(e))
-		shm_metric_add(METRIC_rollout_wal_merge_errors_total, phase, 1);
-	else
+	if (!err_is(e))
 		shm_metric_observe(METRIC_rollout_wal_merge_duration_seconds,
-		    phase, clock_mono_ns() - began_ns);
+		    phase, took_ns);
+	else if (aged_check(f->aged).kind != ERR_NOT_FOUND)
+		shm_metric_add(METRIC_rollout_wal_merge_errors_total, phase, 1);
 }
 
 static uint64_t
@@ -212,15 +214,20 @@ prepare_and_commit(struct fold *f)
 	struct err e;
 
 	e = fold_prepare(f);
-	time_phase(METRIC_FOLD_PHASE_READ, began, e);
+	time_phase(f, METRIC_FOLD_PHASE_READ, clock_mono_ns() - began, e);
 	if (!err_is(e))
 		e = aged_check(f->aged);
 	if (err_is(e))
 		return e;
 	aged_enter(f->aged, TICK_BASE_COMMIT);
 	began = clock_mono_ns();
+	f->commit_phase = METRIC_FOLD_PHASE_APPEND;
 	e = fold_commit(f);
-	time_phase(METRIC_FOLD_PHASE_APPEND, began, e);
+	time_phase(f, f->commit_phase, clock_mono_ns() - began -
+	    f->delete_keys_ns, e);
+	if (!err_is(e))
+		time_phase(f, METRIC_FOLD_PHASE_DELETE_KEYS, f->delete_keys_ns,
+		    e);
 	return e;
 }
 
@@ -261,7 +268,7 @@ fold(struct fold *f, struct fold_result *result)
 	result->rows = f->file.fragment.row_count;
 	began = clock_mono_ns();
 	e = drain(f, &result->reclaimed);
-	time_phase(METRIC_FOLD_PHASE_DRAIN, began, e);
+	time_phase(f, METRIC_FOLD_PHASE_DRAIN, clock_mono_ns() - began, e);
 	return e;
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "worker/lance/bloom.h"
@@ -198,15 +199,30 @@ add_progress(struct effect *x, struct commit_edit *edit)
 }
 
 static struct err
+delete_keys(struct effect *x, struct commit_edit *edit)
+{
+	uint64_t began = clock_mono_ns();
+	struct err e;
+
+	x->fold->commit_phase = METRIC_FOLD_PHASE_DELETE_KEYS;
+	e = probe(x);
+	if (!err_is(e))
+		e = write_deletions(x, edit);
+	if (err_is(e))
+		return e;
+	x->fold->delete_keys_ns += clock_mono_ns() - began;
+	x->fold->commit_phase = METRIC_FOLD_PHASE_APPEND;
+	return OK;
+}
+
+static struct err
 make_edit(struct effect *x, struct commit_edit *edit)
 {
 	struct err e = OK;
 
 	edit->operation = COMMIT_UPDATE;
 	if (x->fold->added != NULL) {
-		e = probe(x);
-		if (!err_is(e))
-			e = write_deletions(x, edit);
+		e = delete_keys(x, edit);
 		if (!err_is(e))
 			e = add_fragment(x, edit);
 		if (!err_is(e) && edit->added_count > 0)

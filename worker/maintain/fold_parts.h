@@ -9,6 +9,7 @@
  * Lifetime:	one pass, one thread.
  */
 
+#include "shm/metric.h"
 #include "worker/lance/commit.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/maintain/fold.h"
@@ -36,6 +37,9 @@ struct fold {
 	struct merged_file file;	/* the new fragment's */
 	struct source *added;		/* NULL: it has no row */
 
+	/* Where the commit is, and how long it took to find what is replaced. */
+	enum metric_fold_phase commit_phase;
+	uint64_t delete_keys_ns;
 	struct base *base;		/* the version that was looked at last */
 	struct commit_result committed;
 };

@@ -432,7 +432,8 @@ count(const struct sealing *s, struct err e, const struct seal_result *result,
 	    METRIC_OUTCOME_FENCED : result->generations > 0 ?
 	    METRIC_OUTCOME_SEALED : METRIC_OUTCOME_NOOP;
 
-	if (err_is(e))
+	/* Deleted or pinned meanwhile: left alone. */
+	if (err_is(e) && aged_check(s->aged).kind != ERR_NOT_FOUND)
 		shm_metric_add(METRIC_rollout_flush_errors_total, 0, 1);
 	if (!err_is(e) || e.kind == ERR_FENCED)
 		shm_metric_observe(METRIC_rollout_flush_duration_seconds,
