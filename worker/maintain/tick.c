@@ -230,11 +230,11 @@ static uint32_t
 threshold_of(const struct aged_store *a, uint32_t want)
 {
 	uint32_t count = a->env->config->rollout_merge_after_generations;
+	enum shm_pressure level = pressure_look(a->env->config, a->ref);
 
 	if ((want & WANT_FORCE) != 0)
 		return 1;
-	return count == 0 || pressure_look(a->env->config, a->ref) <
-	    SHM_PRESSURE_NO_APPENDS ? count : 1;
+	return count == 0 || level < SHM_PRESSURE_NO_APPENDS ? count : 1;
 }
 
 static void
