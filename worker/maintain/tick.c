@@ -224,8 +224,8 @@ count_fold(const struct aged_store *a, struct err e, uint32_t reclaimed)
 	    a->kind->id, reclaimed);
 }
 
-/* Pending generations from which on a shard is folded; 0: none is. While the
- * store takes no appends none of it is too few. */
+/* Pending generations from which on a shard is folded; 0: none is. Of a store
+ * with a backlog none of it is too few. */
 static uint32_t
 threshold_of(const struct aged_store *a, uint32_t want)
 {
@@ -234,7 +234,7 @@ threshold_of(const struct aged_store *a, uint32_t want)
 
 	if ((want & WANT_FORCE) != 0)
 		return 1;
-	return count == 0 || level < SHM_PRESSURE_NO_APPENDS ? count : 1;
+	return count == 0 || level == SHM_PRESSURE_NONE ? count : 1;
 }
 
 static void
