@@ -516,6 +516,9 @@ json_store(struct json_writer *w, const struct shm_store_info *s,
 	json_write_uint64(w, "busy_skips", s->busy_skips);
 	json_write_uint64(w, "seal_errors", s->seal_errors);
 	json_write_uint64(w, "fold_errors", s->fold_errors);
+	json_write_uint64(w, "errors_in_row", s->errors_in_row);
+	json_write_text(w, "last_error_phase",
+	    slice_of(tick_phase_name(s->last_err_phase)));
 	json_write_uint64(w, "timeouts", s->timeouts);
 	json_write_open(w, "guard", '{');
 	json_write_bool(w, "held", s->guarded);

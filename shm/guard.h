@@ -31,6 +31,7 @@
 	X(NONE,		"none") \
 	X(ROTATE,	"rotate") \
 	X(SEAL,		"seal") \
+	X(WAIT,		"wait")	/* for a fold slot, for memory */ \
 	X(PREPARE,	"prepare") \
 	X(BASE_COMMIT,	"base_commit") \
 	X(DRAIN,	"drain") \

@@ -232,6 +232,30 @@ prepare_and_commit(struct fold *f)
 }
 
 static struct err
+wait_for_slot(struct fold *f)
+{
+	struct err e;
+
+	aged_enter(f->aged, TICK_WAIT);
+	e = fold_budget_slot(&f->budget, f->aged);
+	if (!err_is(e))
+		aged_enter(f->aged, TICK_PREPARE);
+	return e;
+}
+
+static struct err
+wait_for_memory(struct fold *f)
+{
+	struct err e;
+
+	aged_enter(f->aged, TICK_WAIT);
+	e = fold_budget_memory(&f->budget, f->aged, f->bytes);
+	if (!err_is(e))
+		aged_enter(f->aged, TICK_PREPARE);
+	return e;
+}
+
+static struct err
 fold(struct fold *f, struct fold_result *result)
 {
 	struct table *newest;
@@ -254,13 +278,13 @@ fold(struct fold *f, struct fold_result *result)
 	if (!err_is(e))
 		e = table_writable(newest);
 	if (!err_is(e) && any_behind(f, table_progress_of(newest, &f->uuid)))
-		e = fold_budget_slot(&f->budget, f->aged);
+		e = wait_for_slot(f);
 	if (!err_is(e))
 		e = open_generations(f, table_progress_of(newest, &f->uuid),
 		    &result->more);
 	table_free(newest);
 	if (!err_is(e) && f->source_count > 0)
-		e = fold_budget_memory(&f->budget, f->aged, f->bytes);
+		e = wait_for_memory(f);
 	if (!err_is(e) && f->source_count > 0)
 		e = prepare_and_commit(f);
 	if (err_is(e))

@@ -32,6 +32,7 @@ struct job {			/* one store that is, or will be, in a lane */
 	bool running;
 	bool first;			/* its queue is QUEUE_FIRST */
 	bool waits;			/* for the guard, by the timer */
+	uint64_t waits_since_ns;	/* 0: did not find it held */
 	struct timer again;
 	struct askers askers, next_askers;
 	struct op op;
@@ -172,7 +173,7 @@ want_of(const struct shm_command *c)
 		return WANT_SEAL;
 	case SHM_MAIL_FOLD:
 		return WANT_SEAL | WANT_FOLD |
-		    (c->args[0] != 0 ? WANT_FORCE : 0);
+		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0);
 	case SHM_MAIL_DELETE:
 		return WANT_DELETE;
 	default:
@@ -254,7 +255,24 @@ hand_on(struct job *j)
 	guarded = find_job(j->ref, LANE_GUARDED);
 	if (j->result.over_threshold && !err_is(j->result.fold_err) &&
 	    (guarded == NULL || !guarded->running))
-		runs_request(j->ref, WANT_FOLD);
+		runs_request(j->ref, WANT_FOLD |
+		    (j->result.urgent ? WANT_FIRST : 0));
+}
+
+/* One sample for each guard that was got. */
+static void
+time_guard(struct job *j)
+{
+	uint64_t got_ns = j->result.guard_ns;
+
+	if (got_ns != 0) {
+		shm_metric_observe(METRIC_rollout_wal_merge_lock_wait_seconds,
+		    0, j->waits_since_ns == 0 ? 0 : got_ns -
+		    MIN(got_ns, j->waits_since_ns));
+		j->waits_since_ns = 0;
+	} else if (j->waits && j->waits_since_ns == 0) {
+		j->waits_since_ns = clock_mono_ns();
+	}
 }
 
 static void
@@ -267,6 +285,7 @@ job_done(struct op *op, int32_t res)
 	runs.lanes[kind][j->lane].running--;
 	j->running = false;
 	answer_askers(j);
+	time_guard(j);
 	runs.plan.ended(j->ref, &j->result);
 	if (!runs.closed)
 		hand_on(j);

@@ -212,16 +212,19 @@ fold_ordinal(struct aged_store *a, uint32_t ordinal, uint32_t threshold,
 }
 
 static void
-count_fold(const struct aged_store *a, struct err e, uint32_t reclaimed)
+count_fold(const struct aged_store *a, uint32_t want, struct err e,
+    uint32_t reclaimed)
 {
+	uint32_t kind = (want & WANT_ROUTE) != 0 ? METRIC_KIND_OR_ROUTE_ROUTE :
+	    a->kind->id;
 	enum metric_fold_result r = e.kind == ERR_TIMED_OUT ?
 	    METRIC_FOLD_RESULT_TIMEOUT : err_is(e) ? METRIC_FOLD_RESULT_FAILED :
 	    reclaimed > 0 ? METRIC_FOLD_RESULT_MERGED : METRIC_FOLD_RESULT_NOOP;
 
 	shm_metric_add(METRIC_rollout_wal_cleanup_total,
-	    SHM_LABEL2(KIND_OR_ROUTE, r, a->kind->id), 1);
-	shm_metric_add(METRIC_rollout_wal_generations_reclaimed_total,
-	    a->kind->id, reclaimed);
+	    SHM_LABEL2(KIND_OR_ROUTE, r, kind), 1);
+	shm_metric_add(METRIC_rollout_wal_generations_reclaimed_total, kind,
+	    reclaimed);
 }
 
 /* Pending generations from which on a shard is folded; 0: none is. Of a store
@@ -252,7 +255,7 @@ fold_all(struct aged_store *a, uint32_t want, struct tick_result *result)
 			note_error(a, e);
 		}
 	}
-	count_fold(a, result->fold_err, result->reclaimed);
+	count_fold(a, want, result->fold_err, result->reclaimed);
 }
 
 /*
@@ -293,6 +296,7 @@ age_guarded(struct aged_store *a, uint32_t want, struct tick_result *result)
 		result->fold_err = FAIL(BUSY, "store is being folded");
 		return;
 	}
+	result->guard_ns = clock_mono_ns();
 	for (i = 0; i < ARRAY_LEN(steps); i++) {
 		if ((want & steps[i].want) != 0 && !err_is(aged_check(a)))
 			steps[i].run(a, want, result);
@@ -306,6 +310,7 @@ static void
 sum_up(struct aged_store *a, struct tick_result *result)
 {
 	uint32_t count = threshold_of(a, WANT_FOLD), k;
+	struct shm_slot *slot = shm_store_slot(a->ref);
 
 	for (k = 0; k < shm_workers_max(); k++) {
 		uint32_t pending = pending_of(a, k);
@@ -314,6 +319,8 @@ sum_up(struct aged_store *a, struct tick_result *result)
 		if (count != 0 && pending >= count)
 			result->over_threshold = true;
 	}
+	result->urgent = atomic_load_explicit(&slot->pressure,
+	    memory_order_relaxed) != SHM_PRESSURE_NONE;
 	/* A clean tick leaves a clean mark; what it could not do is seen by
 	 * the next one. */
 	if (err_is(result->seal_err) || err_is(result->fold_err) ||
@@ -326,8 +333,14 @@ age(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
 	/* The mark is of commits, so only a seal may take it away. */
 	if ((want & WANT_SEAL) != 0) {
+		uint64_t began = clock_mono_ns();
+
 		(void)shm_store_untouch(a->ref);
 		seal_all(a, result);
+		if (!err_is(result->seal_err))
+			shm_metric_observe(
+			    METRIC_rollout_wal_merge_duration_seconds,
+			    METRIC_FOLD_PHASE_SEAL, clock_mono_ns() - began);
 	}
 	if ((want & all_steps()) != 0)
 		age_guarded(a, want, result);
@@ -453,6 +466,24 @@ count_in_row(const struct aged_store *a, uint32_t want,
 		    memory_order_relaxed);
 }
 
+/* A failure of what was to be done: of a seal, or of a fold. */
+static void
+not_opened(struct aged_store *a, uint32_t want, struct err e,
+    struct tick_result *result)
+{
+	bool seals = (want & WANT_SEAL) != 0;
+
+	a->phase = seals ? TICK_SEAL : TICK_PREPARE;
+	note_error(a, e);
+	if (seals) {
+		result->seal_err = e;
+		count_seal(a, e);
+	} else {
+		result->fold_err = e;
+		count_fold(a, want, e, 0);
+	}
+}
+
 static void
 work(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
@@ -476,9 +507,7 @@ work(struct aged_store *a, uint32_t want, struct tick_result *result)
 		return;
 	}
 	if (err_is(e)) {
-		a->phase = TICK_SEAL;
-		result->seal_err = aged_keep(a, e);
-		note_error(a, e);
+		not_opened(a, want, aged_keep(a, e), result);
 		return;
 	}
 	age(a, want, result);

@@ -28,6 +28,7 @@ enum tick_want {
 	WANT_DELETE = 8,	/* the store was marked deleted: take it away */
 	WANT_TICK = 16,		/* for the ticker: skipped while one is done */
 	WANT_FIRST = 32,	/* before what nobody waits for */
+	WANT_ROUTE = 64,	/* a fold that a request asked for: counted apart */
 };
 
 struct tick_result {
@@ -37,6 +38,8 @@ struct tick_result {
 	struct err fold_err;		/* BUSY: the guard was not free */
 	struct err delete_err;
 	bool over_threshold;		/* a shard waits for a fold */
+	bool urgent;			/* of a store with a backlog */
+	uint64_t guard_ns;		/* when the guard was got; 0: not */
 	uint32_t pending;		/* generations left, all shards */
 	bool gone;			/* deleted; the slot goes if it can */
 	/* Unless 0: when the store wants a forced tick even if nobody writes to

@@ -99,7 +99,7 @@ static bool
 tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
     uint64_t now_ns)
 {
-	bool again = take_again(ref, now_ns);
+	bool again = take_again(ref, now_ns), first;
 
 	if (!again && atomic_load_explicit(&slot->dirty,
 	    memory_order_relaxed) == 0 &&
@@ -108,7 +108,10 @@ tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
 	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0)
 		return false;
 	warn_pending(ref);
+	first = atomic_load_explicit(&slot->pressure, memory_order_relaxed) !=
+	    SHM_PRESSURE_NONE;
 	tickers.plan.due(ref, WANT_SEAL | WANT_FOLD | WANT_TICK |
+	    (first ? WANT_FIRST : 0) |
 	    (forced || again ? WANT_FORCE : 0));
 	return true;
 }
