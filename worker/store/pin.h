@@ -21,8 +21,8 @@
  * Collection. Who deletes versions of the table loads the newest, and spares
  * what pin_of answers and all files that this version names. A pin that is
  * made meanwhile looks, after its commit, whether its version is still there,
- * and is taken back if it is not. So of a version that is deleted the manifest goes
- * first; then the newest version is looked at again, and if that pins the
+ * and is taken back if it is not. So of a version that is deleted the manifest
+ * goes first; then the newest version is looked at again, and if that pins the
  * deleted one the manifest is put back, before any file that only that version
  * named is touched.
  *
