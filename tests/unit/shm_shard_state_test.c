@@ -238,6 +238,42 @@ marks_are_a_maximum(void **state)
 	assert_int_equal(seen.epoch, 1);
 }
 
+static void
+seal_to(uint64_t version, uint64_t position, uint64_t bytes)
+{
+	struct shm_manifest_marks m = { .version = version,
+	    .replay_after = position };
+
+	assert_true(shm_shard_raise_marks(shard, &m));
+	shm_shard_tail_sealed(shard, bytes);
+}
+
+static void
+the_tail_has_a_size(void **state)
+{
+	(void)state;
+	shm_shard_init(shard);
+	assert_int_equal(shm_shard_tail_bytes(shard), 0);
+	shm_shard_publish(shard, (struct shm_point){ 2, 80 }, 1);
+	shm_shard_publish(shard, (struct shm_point){ 2, 200 }, 2);
+	shm_shard_publish(shard, (struct shm_point){ 3, 64 }, 3);
+	assert_int_equal(shm_shard_tail_bytes(shard), 264);
+	seal_to(1, 2, 200);
+	assert_int_equal(shm_shard_tail_bytes(shard), 64);
+	shm_shard_publish(shard, (struct shm_point){ 4, 40 }, 4);
+	/* A sealer that died before it counted: right again without a tail. */
+	seal_to(2, 3, 0);
+	assert_int_equal(shm_shard_tail_bytes(shard), 104);
+	seal_to(3, 4, 40);
+	assert_int_equal(shm_shard_tail_bytes(shard), 0);
+	shm_shard_publish(shard, (struct shm_point){ 5, 48 }, 5);
+	assert_int_equal(shm_shard_tail_bytes(shard), 48);
+	/* What was read back is there at least, and not once more. */
+	shm_shard_tail_found(shard, 100);
+	shm_shard_tail_found(shard, 90);
+	assert_int_equal(shm_shard_tail_bytes(shard), 100);
+}
+
 int
 main(void)
 {
@@ -249,6 +285,7 @@ main(void)
 		cmocka_unit_test(publish_must_rise),
 		cmocka_unit_test(readers_see_whole_points),
 		cmocka_unit_test(marks_are_a_maximum),
+		cmocka_unit_test(the_tail_has_a_size),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
