@@ -16,7 +16,7 @@
 #define NAMED_MAX 16u
 
 struct stores {
-	uint64_t resident, dirty, stale;
+	uint64_t resident, dirty, garbage, stale;
 	uint64_t guarded[TICK_PHASE_COUNT];
 	uint64_t guard_oldest_ns;	/* since when; 0: none is held */
 	struct of_kind {
@@ -72,6 +72,7 @@ look_at_stores(struct stores *all)
 		all->resident++;
 		all->dirty += info.dirty;
 		all->stale += (info.flags & SHM_FLAG_STALE) != 0;
+		all->garbage += info.garbage;
 		look_at_guard(all, &info);
 		k->generations += info.pending_generations;
 		k->generations_max = MAX(k->generations_max,
@@ -200,6 +201,8 @@ print_stores(struct buf *out)
 	look_at_stores(&all);
 	return GAUGE("rollout_stores_resident", all.resident,
 	    "Stores in the segment") &&
+	    GAUGE("memwald_stores_garbage", all.garbage,
+	    "Stores that were not collected clean since their view changed") &&
 	    GAUGE("memwald_stores_dirty", all.dirty,
 	    "Stores appended to since their last clean tick") &&
 	    GAUGE("memwald_stores_stale", all.stale,

@@ -100,6 +100,8 @@ shm_store_peek(struct shm_ref ref, struct shm_store_info *info)
 	info->flags = atomic_load(&s->flags);
 	info->dirty = atomic_load(&s->dirty) != 0;
 	info->serial = atomic_load(&s->serial);
+	info->garbage = atomic_load(&s->collected_serial) !=
+	    atomic_load(&s->serial);
 	info->base_version = atomic_load(&s->base_version);
 	info->pinned_version = atomic_load(&s->pinned_version);
 	info->reads_refused = atomic_load(&s->reads_refused);

@@ -259,6 +259,8 @@ struct shm_store_info {
 	enum shm_load_state load;
 	uint32_t flags;
 	bool dirty;
+	bool garbage;			/* maybe: not collected since its view
+					 * changed */
 	uint64_t serial;
 	uint64_t base_version;
 	uint64_t pinned_version;

@@ -34,11 +34,12 @@ in_trash(void)
 static void
 empty_trash(void)
 {
+	struct object_gone gone = { 0 };
 	uint32_t removed;
 
 	/* Of this very millisecond is not yet older than no grace at all. */
 	while (in_trash() > 0)
-		see_ok(remove_trash(root, 0, &removed));
+		see_ok(remove_trash(root, 0, NULL, &gone, &removed));
 }
 
 static void
@@ -132,22 +133,23 @@ static void
 trash_waits_for_the_grace(void **state)
 {
 	struct uuid store;
+	struct object_gone gone = { 0 };
 	uint32_t removed;
 	uint64_t hour = 3600 * US_PER_SEC;
 
 	(void)state;
-	see_ok(remove_trash(root, hour, &removed));
+	see_ok(remove_trash(root, hour, NULL, &gone, &removed));
 	assert_int_equal(removed, 0);
 	see_ok(store_create(root, kind, kind->shape, "waits"));
 	store = store_uuid("waits");
 	see_ok(remove_store(root, kind, "waits", &store));
 	/* What is no name of ours is nobody's to delete. */
 	see_ok(object_put_new(root, REMOVE_TRASH "/strange/x", SLICE("x")));
-	see_ok(remove_trash(root, hour, &removed));
+	see_ok(remove_trash(root, hour, NULL, &gone, &removed));
 	assert_int_equal(removed, 0);
 	assert_int_equal(in_trash(), 2);
 	do {
-		see_ok(remove_trash(root, 0, &removed));
+		see_ok(remove_trash(root, 0, NULL, &gone, &removed));
 	} while (removed == 0);
 	assert_int_equal(removed, 1);
 	assert_int_equal(in_trash(), 1);

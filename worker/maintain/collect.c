@@ -6,8 +6,10 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "shm/ordinal_table.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/view.h"
+#include "worker/lance/shard_manifest.h"
 #include "worker/maintain/collect_parts.h"
 #include "worker/maintain/temporary.h"
 
@@ -237,4 +239,69 @@ collect_store(struct aged_store *a, uint64_t *again_ns)
 	if (shm_view_oldest(a->ref) < mark->serial)
 		return OK;
 	return collect(a, mark, again_ns);
+}
+
+struct look {
+	const char *part;		/* of the names that are counted */
+	uint32_t count;
+};
+
+static bool
+count_name(const struct object_info *info, void *ctx)
+{
+	struct look *l = ctx;
+
+	l->count += memmem(info->name.ptr, info->name.len, l->part,
+	    strlen(l->part)) != NULL;
+	return true;
+}
+
+static uint32_t
+count_names(struct object_dir *dir, const char *folder, const char *part)
+{
+	struct look l = { .part = part };
+	struct err e = object_list_names(dir, folder, count_name, &l);
+
+	/* What cannot be listed is looked at as garbage is. */
+	return err_is(e) && e.kind != ERR_NOT_FOUND ? UINT32_MAX : l.count;
+}
+
+static bool
+looks_clean(struct object_dir *dir)
+{
+	uint32_t k;
+
+	if (count_names(dir, "_versions", ".manifest") > 1 ||
+	    count_names(dir, "_collect", "") > 0)
+		return false;
+	for (k = 0; k < shm_workers_max(); k++) {
+		struct uuid shard = shm_ordinal_shard(k);
+		char path[SHARD_NAME_MAX], manifests[SHARD_NAME_MAX + 16];
+
+		shard_directory_name(&shard, path);
+		snprintf(manifests, sizeof(manifests), "%s/manifest", path);
+		if (count_names(dir, manifests, ".binpb") > 1 ||
+		    count_names(dir, path, "_gen_") > 0)
+			return false;
+	}
+	return true;
+}
+
+bool
+collect_look(struct object_dir *dir, struct shm_ref ref)
+{
+	struct shm_slot *slot;
+	uint64_t serial;
+	bool clean;
+
+	if (err_is(shm_store_pin(ref)))
+		return false;
+	slot = shm_store_slot(ref);
+	serial = atomic_load_explicit(&slot->serial, memory_order_acquire);
+	clean = looks_clean(dir);
+	if (clean)
+		atomic_store_explicit(&slot->collected_serial, serial,
+		    memory_order_relaxed);
+	shm_store_unpin(ref);
+	return !clean;
 }

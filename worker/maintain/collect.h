@@ -55,6 +55,10 @@
  * may have changed; 0: when it has changed. Written also on an error. */
 struct err collect_store(struct aged_store *, uint64_t *again_ns) MUST_CHECK;
 
+/* At start: whether the store looks as if a collection had left something. If
+ * not, it is clean until its view changes. */
+bool collect_look(struct object_dir *, struct shm_ref);
+
 /* How old files that no version names yet may become before whoever wrote them
  * starts again. */
 uint64_t collect_uncommitted_ns(const struct config *);

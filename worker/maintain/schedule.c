@@ -33,6 +33,8 @@ ended(struct shm_ref ref, const struct tick_result *result)
 	rate_backlog(result->pending);
 	if (result->again_ns != 0)
 		ticker_again(ref, result->again_ns);
+	if (result->collect_ns != 0)
+		ticker_collect(ref, result->collect_ns);
 }
 
 /* A tick found the store being aged. If it was a forced one, the next is. */
@@ -48,6 +50,8 @@ skipped(struct shm_ref ref, uint32_t want)
 	shm_metric_add(METRIC_memwald_ticks_skipped_total, slot->kind, 1);
 	if ((want & WANT_FORCE) != 0)
 		ticker_again(ref, clock_mono_ns());
+	if ((want & WANT_COLLECT) != 0)
+		ticker_collect(ref, clock_mono_ns());
 }
 
 static void
@@ -73,6 +77,13 @@ found(struct shm_ref ref)
 	runs_request(ref, WANT_SEAL | WANT_FOLD | WANT_FORCE);
 }
 
+/* It found one in which a collection may have left something. */
+static void
+garbage(struct shm_ref ref)
+{
+	runs_request(ref, WANT_COLLECT);
+}
+
 bool
 schedule_command(const struct shm_command *c)
 {
@@ -92,6 +103,7 @@ schedule_command(const struct shm_command *c)
 static int32_t
 trash_run(struct op *op)
 {
+	struct object_gone gone = { 0 };
 	uint32_t removed, round;
 	struct err e;
 
@@ -99,9 +111,16 @@ trash_run(struct op *op)
 	removed = 0;
 	do {
 		e = remove_trash(sched.env.root,
-		    sched.config->grace_secs * US_PER_SEC, &round);
+		    sched.config->grace_secs * US_PER_SEC, &sched.env.pace,
+		    &gone, &round);
 		removed += round;
 	} while (!err_is(e) && round > 0);
+	shm_metric_add(METRIC_memwald_collected_objects_total,
+	    SHM_LABEL2(KIND_OR_ROUTE, METRIC_COLLECTED_STORE,
+	    METRIC_KIND_OR_ROUTE_ROUTE), gone.objects);
+	shm_metric_add(METRIC_memwald_collected_bytes_total,
+	    SHM_LABEL2(KIND_OR_ROUTE, METRIC_COLLECTED_STORE,
+	    METRIC_KIND_OR_ROUTE_ROUTE), gone.bytes);
 	if (err_is(e))
 		log_err(LOG_WARN, e, "files of deleted stores not removed, "
 		    "the next forced tick tries again");
@@ -186,7 +205,8 @@ schedule_start(const struct config *config, struct loop *loop,
 	    forced });
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		delete_marked(kind);
-	walk_start(&(struct walk_plan){ loop, pool, root, found, no_room });
+	walk_start(&(struct walk_plan){ loop, pool, root, found,
+	    garbage, no_room });
 	return OK;
 }
 

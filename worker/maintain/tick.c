@@ -9,6 +9,7 @@
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
+#include "worker/maintain/collect.h"
 #include "worker/maintain/fold.h"
 #include "worker/maintain/seal.h"
 #include "worker/maintain/tick.h"
@@ -143,9 +144,11 @@ note_error(struct aged_store *a, struct err e)
 		    "store=%s", a->name);
 		return;
 	}
-	atomic_fetch_add_explicit(timeout ? &t->timeouts :
-	    in_seal(a->phase) ? &t->seal_errors : &t->fold_errors, 1,
-	    memory_order_relaxed);
+	/* Of a collection its own metric tells: no fold has failed. */
+	if (timeout || a->phase != TICK_COLLECT)
+		atomic_fetch_add_explicit(timeout ? &t->timeouts :
+		    in_seal(a->phase) ? &t->seal_errors : &t->fold_errors, 1,
+		    memory_order_relaxed);
 	atomic_store_explicit(&t->last_err_kind, e.kind, memory_order_relaxed);
 	atomic_store_explicit(&t->last_err_phase, a->phase,
 	    memory_order_relaxed);
@@ -258,6 +261,18 @@ fold_all(struct aged_store *a, uint32_t want, struct tick_result *result)
 	count_fold(a, want, result->fold_err, result->reclaimed);
 }
 
+static void
+collect_garbage(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	struct err e;
+
+	(void)want;
+	aged_enter(a, TICK_COLLECT);
+	e = collect_store(a, &result->collect_ns);
+	if (err_is(e))
+		note_error(a, e);
+}
+
 /*
  * What is done under the store's guard, in this order; each if it is wanted,
  * and if the store is still there and time is left. A step counts and logs its
@@ -268,6 +283,7 @@ static const struct step {
 	void (*run)(struct aged_store *, uint32_t want, struct tick_result *);
 } steps[] = {
 	{ WANT_FOLD, fold_all },
+	{ WANT_FOLD | WANT_COLLECT, collect_garbage },
 };
 
 static uint32_t

@@ -29,6 +29,7 @@ enum tick_want {
 	WANT_TICK = 16,		/* for the ticker: skipped while one is done */
 	WANT_FIRST = 32,	/* before what nobody waits for */
 	WANT_ROUTE = 64,	/* a fold that a request asked for: counted apart */
+	WANT_COLLECT = 128,	/* as after each fold, but nothing is folded */
 };
 
 struct tick_result {
@@ -45,6 +46,7 @@ struct tick_result {
 	/* Unless 0: when the store wants a forced tick even if nobody writes to
 	 * it (clock_mono_ns). */
 	uint64_t again_ns;
+	uint64_t collect_ns;		/* the same of collection */
 };
 
 /* want: enum tick_want, or-ed. span_ns: the time limit. */

@@ -28,7 +28,7 @@ static struct {
 	struct ticker kinds[STORE_KIND_COUNT];
 	uint64_t interval_ns;
 	uint64_t forced_every;		/* ticks; UINT64_MAX: never */
-	struct again *again;		/* by slot */
+	struct again *again, *collect;	/* by slot */
 } tickers;
 
 uint64_t
@@ -38,22 +38,30 @@ ticker_span_ns(const struct config *c)
 	    NS_PER_SEC, SPAN_MIN_NS);
 }
 
-void
-ticker_again(struct shm_ref ref, uint64_t at_ns)
+static void
+note_again(struct again *a, struct shm_ref ref, uint64_t at_ns)
 {
-	struct again *a = &tickers.again[ref.index];
-
 	if (a->at_ns == 0 || a->incarnation != ref.incarnation ||
 	    at_ns < a->at_ns)
 		*a = (struct again){ at_ns, ref.incarnation };
 }
 
-/* Whether that store's forced tick is due, which is then done with. */
-static bool
-take_again(struct shm_ref ref, uint64_t now_ns)
+void
+ticker_again(struct shm_ref ref, uint64_t at_ns)
 {
-	struct again *a = &tickers.again[ref.index];
+	note_again(&tickers.again[ref.index], ref, at_ns);
+}
 
+void
+ticker_collect(struct shm_ref ref, uint64_t at_ns)
+{
+	note_again(&tickers.collect[ref.index], ref, at_ns);
+}
+
+/* Whether that is due, which is then done with. */
+static bool
+take_again(struct again *a, struct shm_ref ref, uint64_t now_ns)
+{
 	if (a->at_ns == 0 || a->at_ns > now_ns)
 		return false;
 	a->at_ns = 0;
@@ -99,20 +107,27 @@ static bool
 tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
     uint64_t now_ns)
 {
-	bool again = take_again(ref, now_ns), first;
+	bool again = take_again(&tickers.again[ref.index], ref, now_ns);
+	bool collect = take_again(&tickers.collect[ref.index], ref, now_ns);
+	bool idle = !again && atomic_load_explicit(&slot->dirty,
+	    memory_order_relaxed) == 0 && (!forced || !anything_left(ref));
+	bool first;
 
-	if (!again && atomic_load_explicit(&slot->dirty,
-	    memory_order_relaxed) == 0 &&
-	    (!forced || !anything_left(ref)))
+	if (idle && !collect)
 		return false;
 	if ((shm_store_flags(ref) & SHM_FLAG_DELETED) != 0)
 		return false;
+	if (idle) {
+		tickers.plan.due(ref, WANT_COLLECT | WANT_TICK);
+		return true;
+	}
 	warn_pending(ref);
 	first = atomic_load_explicit(&slot->pressure, memory_order_relaxed) !=
 	    SHM_PRESSURE_NONE;
 	tickers.plan.due(ref, WANT_SEAL | WANT_FOLD | WANT_TICK |
 	    (first ? WANT_FIRST : 0) |
-	    (forced || again ? WANT_FORCE : 0));
+	    (forced || again ? WANT_FORCE : 0) |
+	    (collect ? WANT_COLLECT : 0));
 	return true;
 }
 
@@ -184,7 +199,8 @@ ticker_start(const struct ticker_plan *plan)
 
 	tickers.plan = *plan;
 	tickers.again = calloc(shm_store_slots(), sizeof(*tickers.again));
-	MUST(tickers.again != NULL);
+	tickers.collect = calloc(shm_store_slots(), sizeof(*tickers.collect));
+	MUST(tickers.again != NULL && tickers.collect != NULL);
 	tickers.interval_ns = flush * NS_PER_SEC;
 	tickers.forced_every = flush == 0 || cleanup == 0 ? UINT64_MAX :
 	    (cleanup + flush - 1) / flush;

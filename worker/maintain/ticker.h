@@ -40,5 +40,7 @@ void ticker_stop(void);
 /* The store's first tick from that time of clock_mono_ns on is forced, and
  * comes even if nobody writes to it. */
 void ticker_again(struct shm_ref, uint64_t at_ns);
+/* The same of a collection, which is no forced tick. */
+void ticker_collect(struct shm_ref, uint64_t at_ns);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/maintain/collect.h"
 #include "worker/maintain/temporary.h"
 #include "worker/maintain/walk.h"
 #include "worker/store/registry.h"
@@ -26,6 +27,7 @@ static struct {
 	const char **names;
 	uint32_t count, at;
 	struct shm_ref refs[STORES_A_JOB];
+	bool only_garbage[STORES_A_JOB];
 	uint32_t ref_count;
 	uint32_t seen;
 	bool ended;
@@ -39,6 +41,7 @@ look_at(const struct kind *kind, const char *name)
 	struct shm_store_info info;
 	struct object_dir *dir;
 	struct shm_ref ref;
+	bool garbage, left;
 	struct err e;
 
 	e = reload_open(walk.plan.root, kind, name, &ref, &dir);
@@ -50,11 +53,15 @@ look_at(const struct kind *kind, const char *name)
 		return true;
 	}
 	temporary_clean_store(dir);
+	garbage = collect_look(dir, ref);
 	object_dir_close(dir);
 	walk.seen++;
-	if (!shm_store_peek(ref, &info) ||
-	    (info.tail_shards == 0 && info.pending_generations == 0))
+	if (!shm_store_peek(ref, &info))
 		return true;
+	left = info.tail_shards > 0 || info.pending_generations > 0;
+	if (!left && !garbage)
+		return true;
+	walk.only_garbage[walk.ref_count] = !left;
 	walk.refs[walk.ref_count++] = ref;
 	return true;
 }
@@ -136,7 +143,8 @@ done(struct op *op, int32_t res)
 	(void)res;
 	walk.runs = false;
 	for (i = 0; i < walk.ref_count && !walk.stopped; i++)
-		walk.plan.found(walk.refs[i]);
+		(walk.only_garbage[i] ? walk.plan.garbage :
+		    walk.plan.found)(walk.refs[i]);
 	if (walk.ended)
 		log_info("registry walked stores=%u", walk.seen);
 	if (walk.ended || walk.stopped) {

@@ -23,6 +23,7 @@ struct walk_plan {
 	struct pool *pool;
 	struct object_dir *root;
 	void (*found)(struct shm_ref);
+	void (*garbage)(struct shm_ref);	/* collect.h */
 	void (*no_room)(void);		/* for the next store; it tries again */
 };
 

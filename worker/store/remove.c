@@ -91,7 +91,8 @@ note_trash(const struct object_info *info, void *ctx)
 }
 
 struct err
-remove_trash(struct object_dir *root, uint64_t grace_us, uint32_t *removed)
+remove_trash(struct object_dir *root, uint64_t grace_us,
+    struct object_pace *pace, struct object_gone *gone, uint32_t *removed)
 {
 	struct trash t = { .before_ms = (clock_wall_us() - grace_us) / 1000 };
 	char path[OBJECT_NAME_MAX];
@@ -105,7 +106,7 @@ remove_trash(struct object_dir *root, uint64_t grace_us, uint32_t *removed)
 		e = OK;
 	for (i = 0; !err_is(e) && i < t.count; i++) {
 		snprintf(path, sizeof(path), REMOVE_TRASH "/%s", t.names[i]);
-		e = object_delete_tree(root, path);
+		e = object_delete_paced(root, path, pace, gone);
 		*removed += !err_is(e);
 	}
 	arena_free(&t.arena);

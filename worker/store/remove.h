@@ -32,6 +32,6 @@ struct err remove_store(struct object_dir *root, const struct kind *,
     const char *name, const struct uuid *store) MUST_CHECK;
 /* Deletes what was renamed away longer than grace_us ago. *removed counts. */
 struct err remove_trash(struct object_dir *root, uint64_t grace_us,
-    uint32_t *removed) MUST_CHECK;
+    struct object_pace *, struct object_gone *, uint32_t *removed) MUST_CHECK;
 
 #endif
