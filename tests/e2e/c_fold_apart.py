@@ -2,6 +2,7 @@
 limit in each of its phases, another instance that folds the same store (issue
 4, points 1, 3 and 6)."""
 
+import random
 import threading
 import unittest
 
@@ -191,6 +192,27 @@ class Apart(unittest.TestCase):
             self.assertIn("phase=" + phase, s.log())
             with s.client() as c:
                 self.assertEqual(c.count("st"), n + 2)
+
+    if LONG:
+        def test_too_slow_for_its_limit(self):
+            """What may only be written at a rate that the limit does not suffice
+            for is written faster each time, not tried for ever."""
+            s = self.server(["--rollout-flush-interval-secs=0"], workers=1)
+            with s.client() as c:
+                c.create("st")
+                for n in range(10):
+                    c.append("st", [row("r%d" % n, content=random.randbytes(
+                        25000).hex())]).must(201)
+            s.kill_all()		# as fast as rows come it may write at any time
+            s.args = ["--rollout-flush-interval-secs=1",
+                      "--rollout-cleanup-interval-secs=1",
+                      "--maintain-write-rate=200"]
+            s.clock_speed = 40
+            s.start()
+            wait_for("the fold", lambda: folded(s.store_dir("st")), 60)
+            with s.client() as c:
+                self.assertEqual(c.count("st"), 10)
+            self.assertIn("tick failed", s.log())
 
     def timeouts(self, s, phase):
         with s.client() as c:

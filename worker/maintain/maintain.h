@@ -34,6 +34,7 @@ struct aged_store {		/* one store, while it is being aged */
 	char name[SHM_STORE_NAME_MAX + 1];
 	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps */
 	enum tick_phase phase;		/* where the work is, or failed */
+	bool late;			/* time ran out; not in waiting for owners */
 	struct arena errors;		/* texts of errors that outlive a step */
 };
 

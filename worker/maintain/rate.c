@@ -19,6 +19,7 @@ static struct {
 	uint64_t commits, commit_bytes;	/* at the last look */
 	uint64_t bytes_per_sec;		/* of commits, smoothed */
 	uint32_t backlog;		/* the largest since then */
+	uint32_t late;			/* times, by ticks that ran out of time */
 } rate;
 
 /* How often the rate must be had so that each row can be written twice. A
@@ -44,6 +45,7 @@ look(struct timer *t)
 
 	if (commits == rate.commits)
 		times = MAX(times, IDLE_TIMES);
+	times = MIN(times * rate.late, TIMES_MAX);
 	rate.commits = commits;
 	rate.backlog = 0;
 	object_pace_set_times(rate.pace, times);
@@ -57,6 +59,7 @@ rate_start(const struct config *config, struct loop *loop,
 	rate.config = config;
 	rate.loop = loop;
 	rate.pace = pace;
+	rate.late = 1;
 	rate.commit_bytes =
 	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
 	timer_init(&rate.timer, look);
@@ -73,4 +76,11 @@ void
 rate_backlog(uint32_t generations)
 {
 	rate.backlog = MAX(rate.backlog, generations);
+}
+
+void
+rate_late(bool late)
+{
+	rate.late = late ? MIN(rate.late * 2, TIMES_MAX) :
+	    MAX(rate.late / 2, 1u);
 }

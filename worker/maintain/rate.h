@@ -9,6 +9,10 @@
  * that is slower than the appends meets more of them every time; and faster as
  * the backlog grows, so that folds do not fall behind for good (design 2).
  *
+ * What the time limit of a tick ends, since it may not write faster, would end
+ * the same way again. So each such tick doubles the rate, and each one that
+ * gets somewhere halves that.
+ *
  * Lifetime:	one a maintainer; the pace must outlive it.
  * Locking:	the loop's thread.
  */
@@ -21,5 +25,7 @@ void rate_start(const struct config *, struct loop *, struct object_pace *);
 void rate_stop(void);
 /* Pending generations that a tick left behind. */
 void rate_backlog(uint32_t generations);
+/* A tick ran out of time while it wrote; or it folded something. */
+void rate_late(bool late);
 
 #endif

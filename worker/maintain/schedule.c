@@ -31,6 +31,8 @@ static void
 ended(struct shm_ref ref, const struct tick_result *result)
 {
 	rate_backlog(result->pending);
+	if (result->late || result->reclaimed > 0)
+		rate_late(result->late);
 	if (result->again_ns != 0)
 		ticker_again(ref, result->again_ns);
 	if (result->collect_ns != 0)

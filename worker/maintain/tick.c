@@ -152,6 +152,7 @@ note_error(struct aged_store *a, struct err e)
 	atomic_store_explicit(&t->last_err_kind, e.kind, memory_order_relaxed);
 	atomic_store_explicit(&t->last_err_phase, a->phase,
 	    memory_order_relaxed);
+	a->late |= timeout && a->phase != TICK_ROTATE;
 	if (timeout)
 		shm_metric_add(METRIC_memwald_tick_timeouts_total, a->phase, 1);
 	log_err(LOG_WARN, e, "tick failed, the next one tries again store=%s "
@@ -557,6 +558,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	snprintf(a.name, sizeof(a.name), "%s", info.name);
 	arena_init(&a.errors, 64u << 10);
 	work(&a, want, result);
+	result->late = a.late;
 	count_in_row(&a, want, result);
 	plain(&result->seal_err);
 	plain(&result->fold_err);

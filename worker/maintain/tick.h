@@ -41,6 +41,7 @@ struct tick_result {
 	bool over_threshold;		/* a shard waits for a fold */
 	bool urgent;			/* of a store with a backlog */
 	uint64_t guard_ns;		/* when the guard was got; 0: not */
+	bool late;			/* time ran out while it wrote */
 	uint32_t pending;		/* generations left, all shards */
 	bool gone;			/* deleted; the slot goes if it can */
 	/* Unless 0: when the store wants a forced tick even if nobody writes to
