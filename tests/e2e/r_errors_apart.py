@@ -106,7 +106,8 @@ class Errors(unittest.TestCase):
             self.assertGreater(values[
                 'rollout_wal_merge_errors_total{phase="append"}'], 0)
             s.fault("fold_commit=off")
-            self.assertEqual(c.merge("st"), 1)
+            # The run after the one that failed may have done it already.
+            c.merge_all("st")
             self.assertEqual(c.merge("st"), 0)
             values = c.metrics()
             self.assertEqual(values[series(FOLD, "merged", "")], 1)
