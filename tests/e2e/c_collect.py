@@ -68,8 +68,8 @@ class Plateau(unittest.TestCase):
     """B.8: cycles of append, seal and fold. Whenever the store comes to rest it
     has as few objects and bytes as before, and the processes no more memory."""
 
-    CYCLES = 5000 if LONG else 150
-    RESTS = 10 if LONG else 3
+    CYCLES = 5000 if LONG else 80
+    RESTS = 10 if LONG else 2
 
     def cycle(self, c, k):
         # Eight keys by turns, so that the table itself stays as it is.
@@ -136,7 +136,7 @@ class Readers(unittest.TestCase):
             for k in range(0, len(rows), 500):
                 c.append("st", rows[k:k + 500], flush=True).must(201)
             with s.raw(timeout=120) as slow:
-                slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
                 slow.send(b"GET /api/v1/rollouts/st/records HTTP/1.1\r\n"
                           b"Host: x\r\nConnection: close\r\n\r\n")
                 first = slow.sock.recv(1024)
@@ -148,7 +148,7 @@ class Readers(unittest.TestCase):
                              flush=True).must(201)
                     c.merge_all("st")
                 ticks = ticks_of(s)
-                wait_for("ticks", lambda: ticks_of(s) >= ticks + 4, 60)
+                wait_for("ticks", lambda: ticks_of(s) >= ticks + 3, 60)
                 data = first
                 while True:
                     piece = slow.sock.recv(1 << 16)
@@ -176,18 +176,19 @@ class Readers(unittest.TestCase):
             s.fault("fold_commit=hold:1")
             t = threading.Thread(target=other.merge_all, args=("st",))
             t.start()
-            ticks = ticks_of(s)
-            wait_for("ticks", lambda: ticks_of(s) >= ticks + 3, 60)
+            wait_for("the fold to be held", lambda:
+                     "fold_commit=1" in s.ctl("fault").split())
+            fill(c, "st", 2, "c")	# sealed beside it
             s.fault("fold_commit=off")
             t.join(60 * SLOW)
             self.assertFalse(t.is_alive())
-            self.assertEqual(other.count("st"), 4)
+            self.assertEqual(other.count("st"), 6)
             clients = list(s.clients_by_worker().values())
             wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
             s.kill_all()
             s.start()
             with s.client() as again:
-                self.assertEqual(again.count("st"), 4)
+                self.assertEqual(again.count("st"), 6)
 
 
 def ticks_of(s):
