@@ -206,6 +206,19 @@ class Tidy(unittest.TestCase):
                    for n, line in lines_of(p) if pattern.search(line)),
                   "a test that is skipped says nothing")
 
+    def test_field_faults(self):
+        """Every row of A and B has tests that name it."""
+        rows = dict(re.findall(r"^\| ([AB]\.\d) \|.*\| ([^|]*) \|$",
+                               text_of("tests/README.md"), re.M))
+        self.assertEqual(sorted(rows), ["A.%d" % n for n in range(1, 9)] +
+                         ["B.%d" % n for n in range(1, 10)])
+        for row, named in rows.items():
+            files = re.findall(r"`([\w/.]+)`", named)
+            self.assertTrue(files, row)
+            self.none((f for f in files if not re.search(
+                r"\b%s\b" % re.escape(row), text_of("tests/" + f))),
+                "does not name " + row)
+
     def test_no_foreign_words(self):
         # Spelt in pieces, or this file would find itself.
         words = re.compile("|".join((

@@ -23,8 +23,8 @@ from client import Lost
 from harness import LONG, ROOT, Server, wait_for
 from kinds import Datagen, Generic, Rollout
 
-# Collection waits for a grace that this workload does not (collect_test.py),
-# compaction for fragments that it does not make.
+# Collection waits for a grace that this workload does not, compaction for
+# fragments that it does not make.
 OTHERS = ("collect_", "compact_")
 # Nobody passes these here: no other instance's shards, no assignment changes;
 # and a repair may be the master's, with whom all dies.
