@@ -25,13 +25,14 @@ CLEAN = [
     ("protocol", "OWNERS=1 WORK=2 COLLECTS=1 READS=1"),
     ("protocol", "OWNERS=2 DELETES=1 WORK=2"),
     ("store", "WORK=3"),
-    ("store", "KEYS=2 WORK=2 READS=1"),
+    ("store", "KEYS=2 SEALED=1 SECOND=1 ROWS=0 WORK=1 READS=1"),
     ("store", "SHARDS=1 SECOND=1 WORK=2"),
     ("store", "SEALED=1 MAINTAINERS=2 WORK=2"),
     ("store", "SEALED=1 WORK=2 COMPACTS=1 PINS=1 READS=1"),
     ("names", "ROWS=1"),
 ]
 CLEAN_LONG = [
+    ("store", "KEYS=2 WORK=2 READS=1"),
     ("protocol", "OWNERS=2 ROWS=2 WORK=2"),
     ("protocol", "OWNERS=2 WORK=2 READS=1"),
     ("protocol", "OWNERS=2 WORK=2 COLLECTS=2"),
@@ -58,6 +59,7 @@ BROKEN = {
     "NO_SEQ": ("store", "SEALED=1 MAINTAINERS=2 WORK=2"),
     "NO_REMAP": ("store", "SEALED=1 WORK=2 COMPACTS=1"),
     "PIN_ASKED_BEFORE": ("store", "SEALED=1 WORK=2 PINS=1"),
+    "NO_BASE_TOO": ("store", "KEYS=2 SEALED=1 SECOND=1 ROWS=0 WORK=1 READS=1"),
     "BASE_FIRST": ("store", "SEALED=1 WORK=1 READS=1"),
     "LOOK_EXISTS": ("names", "ROWS=2 DELETERS=1"),
     "NO_NAME_LOCK": ("names", "ROWS=1"),

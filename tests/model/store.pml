@@ -69,6 +69,12 @@ byte bnew = 1, bex = 2, brow[NB], bprog[2 * NB], bpin[NB];
 #define G(s, g) ((s) * NG + (g))
 #define B(s, b) ((s) * NB + (b))
 
+#ifdef NO_BASE_TOO
+#define BASE_TOO 0
+#else
+#define BASE_TOO bnew
+#endif
+
 byte late[2], latep[2], latee[2];	/* a put under way that nobody waits for */
 
 /* Shared memory. */
@@ -205,7 +211,7 @@ claim:	skip;
 		if
 		:: mep[M(s, mnew[s])] != e || mra[M(s, mnew[s])] >= p ->
 			goto end
-		:: else
+		:: else -> v = mnew[s]
 		fi
 	}
 	atomic {	/* the first entry */
@@ -215,6 +221,8 @@ claim:	skip;
 		:: else -> wal[W(s, p)] = EMPTY; wep[W(s, p)] = e
 		fi
 	}
+	row = BASE_TOO;
+	d_step { swap(s, v, row); row = 0 };
 	do
 	:: n < ROWS ->
 		atomic {
@@ -325,8 +333,9 @@ seal:		skip;
 		:: else
 		fi;
 		d_step { list_manifests(s, v, ok) };
+		/* Published with the base as it is after that. */
 		if
-		:: ok -> d_step { swap(s, v + 1, 0) }
+		:: ok -> b = BASE_TOO; d_step { swap(s, v + 1, b) }
 		:: else	/* in it already, or somebody else sealed */
 		fi;
 		goto next;
@@ -663,6 +672,9 @@ init {
 		grow[G(0, 1)] = 2; grow[G(1, 1)] = 4;
 		gnew[0] = 1; gnew[1] = 1; gex[0] = 2; gex[1] = 2;
 		mpend[M(0, 1)] = 2; mpend[M(1, 1)] = 2;
+#if SECOND
+		run Writer(0);
+#endif
 #else
 		run Writer(0);
 #if SHARDS == 2
