@@ -185,11 +185,12 @@ class TimeTravel(unittest.TestCase):
         with Server(workers=2, args=QUIET) as s:
             s.wait_walked()
             clients = list(s.clients_by_worker().values())
+            versions = {}
             for kind in (k() for k in KINDS):
                 kind.create(clients[0])
                 kind.append(clients[0], "a").must(201)
                 kind.folded(clients[0])
-                version = kind.version(clients[0])
+                versions[kind] = version = kind.version(clients[0])
                 kind.append(clients[0], "b").must(201)
                 kind.folded(clients[0])
                 kind.checkout(clients[0], version).must(200)
@@ -200,9 +201,10 @@ class TimeTravel(unittest.TestCase):
                     reply = kind.reply(c, "?version=%d" % version)
                     self.assertEqual(reply.status, 404)
                     self.assertIn("no version %d" % version, reply.error()[1])
-                s.kill_all()
-                s.start()
-                clients = list(s.clients_by_worker().values())
+            s.kill_all()
+            s.start()
+            clients = list(s.clients_by_worker().values())
+            for kind, version in versions.items():
                 for c in clients:
                     reply = kind.reply(c)
                     self.assertEqual(reply.status, 404)
