@@ -123,7 +123,9 @@ class Checkout(unittest.TestCase):
             kind.append(c, "a").must(201)
 
     def test_the_ticker_passes_over_it(self):
-        with Server(workers=2, clock_speed=60) as s, s.client() as c:
+        with Server(workers=2, args=[
+                "--rollout-flush-interval-secs=1",
+                "--rollout-cleanup-interval-secs=1"]) as s, s.client() as c:
             s.wait_walked()
             stores, other = [k() for k in KINDS], Rollout("other")
             for kind in stores:
