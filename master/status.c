@@ -519,6 +519,7 @@ json_store(struct json_writer *w, const struct shm_store_info *s,
 	json_write_uint64(w, "errors_in_row", s->errors_in_row);
 	json_write_text(w, "last_error_phase",
 	    slice_of(tick_phase_name(s->last_err_phase)));
+	json_write_uint64(w, "compactions", s->compactions);
 	json_write_uint64(w, "timeouts", s->timeouts);
 	json_write_open(w, "guard", '{');
 	json_write_bool(w, "held", s->guarded);

@@ -80,6 +80,9 @@ copy_tick(struct shm_store_info *info, const struct shm_tick_status *t)
 	info->last_err_kind = atomic_load(&t->last_err_kind);
 	info->last_err_phase = atomic_load(&t->last_err_phase);
 	info->errors_in_row = atomic_load(&t->errors_in_row);
+	info->compactions = atomic_load(&t->compactions);
+	info->compact_err_kind = atomic_load(&t->compact_err_kind);
+	info->compacted_us = atomic_load(&t->compacted_us);
 }
 
 bool

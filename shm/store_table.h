@@ -119,6 +119,9 @@ struct shm_tick_status {
 	_Atomic uint32_t last_err_kind;		/* enum err_kind */
 	_Atomic uint32_t last_err_phase;	/* enum tick_phase */
 	_Atomic uint32_t errors_in_row;		/* 0 after a clean tick */
+	_Atomic uint32_t compactions;		/* that changed something */
+	_Atomic uint32_t compact_err_kind;	/* of the last try */
+	_Atomic uint64_t compacted_us;		/* the last of them; 0: none */
 };
 
 #define SHM_NO_RECORD UINT32_MAX
@@ -284,6 +287,8 @@ struct shm_store_info {
 	uint64_t tick_start_us, tick_end_us;
 	uint32_t ticks, busy_skips, seal_errors, fold_errors, timeouts;
 	uint32_t last_err_kind, last_err_phase, errors_in_row;
+	uint32_t compactions, compact_err_kind;
+	uint64_t compacted_us;
 };
 
 bool shm_store_peek(struct shm_ref, struct shm_store_info *) MUST_CHECK;

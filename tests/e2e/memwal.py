@@ -134,19 +134,29 @@ def newest_manifest(store_dir):
         return f.read()
 
 
-def base_rows(store_dir):
-    """Rows that the newest version of the base table holds, masked ones not
-    counted: a key that is there twice counts twice."""
+def fragments(store_dir):
+    """{id: (physical rows, deleted ones, paths below data/)} of the newest
+    version of the base table."""
     data = newest_manifest(store_dir)
     at = int.from_bytes(data[-16:-8], "little")
     size = int.from_bytes(data[at:at + 4], "little")
-    rows = 0
+    found = {}
     for number, value in fields(data[at + 4:at + 4 + size]):
-        if number == 2:			# a fragment
-            fragment = dict(fields(value))
-            deletion = dict(fields(fragment.get(3, b"")))
-            rows += fragment.get(4, 0) - deletion.get(4, 0)
-    return rows
+        if number != 2:
+            continue
+        one = list(fields(value))
+        single = dict(one)
+        found[single.get(1, 0)] = (
+            single.get(4, 0), dict(fields(single.get(3, b""))).get(4, 0),
+            [dict(fields(f))[1].decode() for n, f in one if n == 2])
+    return found
+
+
+def base_rows(store_dir):
+    """Rows that the newest version of the base table holds, masked ones not
+    counted: a key that is there twice counts twice."""
+    return sum(rows - masked
+               for rows, masked, _ in fragments(store_dir).values())
 
 
 def index_files(store_dir):

@@ -6,12 +6,14 @@
 //	["index", NAME]: its rows, those that it lacks, its segments
 //	["create_index", COLUMN, "btree" | "bitmap"] ["drop_index", NAME]
 //	["add", ROWS] ["delete", WHERE] ["upsert", KEY, ROWS] ["optimize"]
+//	["add_column", NAME, SQL]
+//	["meet", PATH]: makes the file PATH and waits until it is gone
 //
 // Prints the JSON array of their answers. In rows, 64-bit integers and time
 // stamps are decimal strings, binary is base64, absent is null. Rows that are
 // written are given in the same form; columns left out are null.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 // Not imported: LanceDB requires apache-arrow, and takes our tables for its own
@@ -148,6 +150,14 @@ async function run(table, [verb, ...args]) {
 		return table.version();
 	case "optimize":
 		await table.optimize();
+		return table.version();
+	case "add_column":
+		await table.addColumns([{ name: args[0], valueSql: args[1] }]);
+		return table.version();
+	case "meet":
+		writeFileSync(args[0], "");
+		while (existsSync(args[0]))
+			await new Promise(done => setTimeout(done, 20));
 		return table.version();
 	default:
 		throw new Error(`unknown operation ${verb}`);

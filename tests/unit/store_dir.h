@@ -147,7 +147,8 @@ store_gone(void **state)
 	see_ok(fault_set_all("wal_sync=off claim_entry=off claim_epoch=off "
 	    "claim_sentinel=off seal_write=off seal_commit=off "
 	    "seal_publish=off fold_prepare=off fold_write=off "
-	    "fold_commit=off fold_drain=off fold_publish=off"));
+	    "fold_commit=off fold_drain=off fold_publish=off table_commit=off "
+	    "compact_prepare=off compact_commit=off"));
 	arena_free(&aged.errors);
 	shm_store_unpin(ref);
 	object_dir_close(dir);

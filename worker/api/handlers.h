@@ -4,8 +4,8 @@
 /*
  * handlers - the names that route.def uses; each lives in the file of its
  * resource: status.c (health, metrics), stores.c, rollouts.c (append), rows.c
- * (get, blob), list.c (list, count), checkout.c, generic.c (get-rows, flush), internal.c
- * (folds).
+ * (get, blob), list.c (list, count), checkout.c, compact.c, generic.c (get-rows,
+ * flush), internal.c (folds).
  *
  * Locking:	all on the loop's thread.
  */
@@ -26,6 +26,8 @@ extern const struct http_handler api_row_get;
 extern const struct http_handler api_row_blob;
 extern const struct http_handler api_row_get_many;
 extern const struct http_handler api_store_checkout;
+extern const struct http_handler api_store_compact;
+extern const struct http_handler api_store_compact_stats;
 extern const struct http_handler api_store_seal;
 extern const struct http_handler api_store_fold;
 

@@ -8,6 +8,7 @@
 #include "shm/metric.h"
 #include "shm/view.h"
 #include "worker/maintain/compact_parts.h"
+#include "worker/maintain/fold_budget.h"
 #include "worker/object/local.h"
 
 /* A bound, not an aim: each pass leaves fewer fragments, or fewer masked rows,
@@ -17,6 +18,31 @@
 const struct compact_wish compact_by_itself = {
 	.target_rows = COMPACT_ROWS, .masked = true,
 };
+
+/* ---- counts in a word: 20 and 12 bits, twice */
+
+#define REMOVED_MAX	((1u << 20) - 1)
+#define ADDED_MAX	((1u << 12) - 1)
+
+uint64_t
+compact_pack(const struct compact_result *r)
+{
+	return (uint64_t)MIN(r->fragments_removed, REMOVED_MAX) << 44 |
+	    (uint64_t)MIN(r->fragments_added, ADDED_MAX) << 32 |
+	    (uint64_t)MIN(r->files_removed, REMOVED_MAX) << 12 |
+	    (uint64_t)MIN(r->files_added, ADDED_MAX);
+}
+
+struct compact_result
+compact_unpack(uint64_t word)
+{
+	return (struct compact_result){
+		.fragments_removed = (uint32_t)(word >> 44) & REMOVED_MAX,
+		.fragments_added = (uint32_t)(word >> 32) & ADDED_MAX,
+		.files_removed = (uint32_t)(word >> 12) & REMOVED_MAX,
+		.files_added = (uint32_t)word & ADDED_MAX,
+	};
+}
 
 /* ---- the new fragment */
 
@@ -152,6 +178,7 @@ pass(struct aged_store *a, const struct compact_wish *wish, struct base **base,
     struct compact_result *result, bool *more)
 {
 	struct compaction c = { .aged = a, .wish = wish };
+	struct fold_budget budget = { .slot = false };
 	struct err e;
 
 	arena_init(&c.arena, COMPACT_ARENA_MAX);
@@ -160,7 +187,12 @@ pass(struct aged_store *a, const struct compact_wish *wish, struct base **base,
 		e = compact_choose(&c);
 	*more = !err_is(e) && c.chosen_count > 0;
 	if (*more)
+		e = fold_budget_slot(&budget, a);
+	if (*more && !err_is(e))
+		e = fold_budget_memory(&budget, a, c.chosen_bytes);
+	if (*more && !err_is(e))
 		e = write_and_commit(&c);
+	fold_budget_give(&budget);
 	if (*more && !err_is(e))
 		add_counts(result, &c.counts);
 	key_index_close(c.file.keys);

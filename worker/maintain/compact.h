@@ -8,8 +8,8 @@
  * By itself it is size-tiered: the smallest fragments are put together once
  * there are COMPACT_FRAGMENTS of them and the new one is at least
  * COMPACT_GROWTH times as large as any. So each row is rewritten a logarithm of
- * times, and a table of any age has a few fragments a tier. A fragment of which
- * a fifth is deleted is rewritten alone. Who asks for it has everything smaller
+ * times, and a table of any age has a few fragments a tier. Fragments of which a
+ * fifth is deleted are rewritten as well. Who asks for it has everything smaller
  * than the target put together.
  *
  * Prepare: the live rows of the chosen fragments are written, in key order, as
@@ -47,6 +47,7 @@
 
 struct compact_wish {
 	uint64_t target_rows;		/* of a new fragment, at most */
+	uint64_t asked_ns;		/* when, by clock_mono_ns */
 	bool all;			/* asked for: not by tiers */
 	bool masked;			/* fragments with masked rows as well */
 };
@@ -63,5 +64,10 @@ extern const struct compact_wish compact_by_itself;
 /* Passes until nothing is left to do. The result also counts on an error. */
 struct err compact_store(struct aged_store *, const struct compact_wish *,
     struct compact_result *) MUST_CHECK;
+
+/* The counts in one word, as a reply by mailbox has them; what does not fit is
+ * told as the largest that does. */
+uint64_t compact_pack(const struct compact_result *);
+struct compact_result compact_unpack(uint64_t);
 
 #endif

@@ -19,8 +19,8 @@
 
 struct candidate {
 	uint32_t source;		/* number in the base */
-	uint64_t weight;
-	bool masked;			/* enough of it to be rewritten alone */
+	uint64_t weight, bytes;
+	bool masked;			/* enough of it to be rewritten for that */
 };
 
 struct choice {
@@ -103,7 +103,7 @@ weigh(const struct compaction *c, uint32_t source)
 	uint64_t bytes = (uint64_t)((double)bytes_of(f) * part);
 
 	return (struct candidate){ source,
-	    MAX(bytes, live * (COMPACT_BYTES / c->wish->target_rows)),
+	    MAX(bytes, live * (COMPACT_BYTES / c->wish->target_rows)), bytes,
 	    (f->row_count - live) * share >= f->row_count };
 }
 
@@ -192,7 +192,29 @@ choose_one(struct compaction *c, uint32_t source)
 	c->chosen[source] = true;
 	c->moved[source] = moved;
 	c->chosen_count++;
+	c->chosen_bytes += bytes_of(c->base->sources[source]->fragment);
 	return OK;
+}
+
+/* Those of which much is masked: one of any number of rows, and what fits beside
+ * it. */
+static struct err
+choose_masked(struct compaction *c, const struct choice *o)
+{
+	uint64_t sum = 0;
+	struct err e = OK;
+	uint32_t i;
+
+	for (i = 0; !err_is(e) && i < o->count; i++) {
+		const struct candidate *one = &o->all[i];
+
+		if (!one->masked || one->bytes > o->weight_max ||
+		    (sum > 0 && one->weight > o->weight_max - sum))
+			continue;
+		sum = MIN(sum + MAX(one->weight, 1u), o->weight_max);
+		e = choose_one(c, one->source);
+	}
+	return e;
 }
 
 struct err
@@ -212,11 +234,7 @@ compact_choose(struct compaction *c)
 	n = lightest(c, &o);
 	for (i = 0; !err_is(e) && i < n; i++)
 		e = choose_one(c, o.all[i].source);
-	/* One that is rewritten for its masked rows. */
-	for (i = 0; !err_is(e) && c->wish->masked && c->chosen_count == 0 &&
-	    i < o.count; i++) {
-		if (o.all[i].masked && o.all[i].weight <= o.weight_max)
-			e = choose_one(c, o.all[i].source);
-	}
+	if (!err_is(e) && n == 0 && c->wish->masked)
+		e = choose_masked(c, &o);
 	return e;
 }

@@ -23,6 +23,7 @@ struct compaction {
 	struct arena arena;
 	struct base *base;		/* whose rows are read */
 	uint32_t chosen_count;
+	uint64_t chosen_bytes;
 	bool *chosen;			/* of its sources, by number in it */
 	uint32_t **moved;		/* of each: the new row of each old one */
 	struct merged_file file;	/* the new fragment's */

@@ -17,6 +17,8 @@
 #include "worker/object/pace.h"
 #include "worker/store/kind.h"
 
+struct compact_wish;
+
 struct maintain_env {
 	const struct config *config;
 	struct object_dir *root;
@@ -35,6 +37,7 @@ struct aged_store {		/* one store, while it is being aged */
 	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps */
 	enum tick_phase phase;		/* where the work is, or failed */
 	bool late;			/* time ran out; not in waiting for owners */
+	const struct compact_wish *asked;	/* of a compaction, or NULL */
 	struct arena errors;		/* texts of errors that outlive a step */
 };
 

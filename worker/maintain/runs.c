@@ -29,6 +29,7 @@ struct job {			/* one store that is, or will be, in a lane */
 	uint32_t kind;
 	enum lane_name lane;
 	uint32_t want, next_want;	/* of the run, and of the one after it */
+	struct compact_wish compact;	/* as was asked for, by one at a time */
 	bool running;
 	bool first;			/* its queue is QUEUE_FIRST */
 	bool waits;			/* for the guard, by the timer */
@@ -130,6 +131,14 @@ is_skipped(const struct job *j, uint32_t want)
 	    (j->want & WANT_TICK) != 0)));
 }
 
+/* Whoever asks for a second compaction is told so (contract 2.4.6). */
+static bool
+is_compacted(const struct job *j, const struct shm_command *asker)
+{
+	return asker != NULL && asker->kind == SHM_MAIL_COMPACT && j != NULL &&
+	    ((j->next_want | (j->running ? j->want : 0)) & WANT_COMPACT) != 0;
+}
+
 /* asker may be NULL; else he is answered. */
 static void
 request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
@@ -144,6 +153,11 @@ request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 		runs.plan.skipped(ref, want);
 		return;
 	}
+	if (is_compacted(j, asker)) {
+		shm_mailbox_reply(asker, FAIL(COMPACTING, "being compacted"),
+		    0);
+		return;
+	}
 	if (j == NULL && !runs.closed)
 		j = new_job(ref, lane);
 	if (j == NULL || (asker != NULL &&
@@ -154,6 +168,11 @@ request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 		return;
 	}
 	j->next_want |= want;
+	if (asker != NULL && asker->kind == SHM_MAIL_COMPACT)
+		j->compact = (struct compact_wish){ .all = true,
+		    .target_rows = asker->args[0],
+		    .masked = asker->args[2] != 0,
+		    .asked_ns = asker->args[3] };
 	if (!j->running)
 		queue(j);
 	run_queues(j->kind);
@@ -174,6 +193,8 @@ want_of(const struct shm_command *c)
 	case SHM_MAIL_FOLD:
 		return WANT_SEAL | WANT_FOLD |
 		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0);
+	case SHM_MAIL_COMPACT:
+		return WANT_COMPACT;
 	case SHM_MAIL_DELETE:
 		return WANT_DELETE;
 	default:
@@ -198,6 +219,8 @@ outcome(const struct job *j, const struct shm_command *c)
 	const struct tick_result *r = &j->result;
 
 	switch (c->kind) {
+	case SHM_MAIL_COMPACT:
+		return r->compact_err;
 	case SHM_MAIL_DELETE:
 		return r->delete_err;
 	case SHM_MAIL_FOLD:
@@ -207,12 +230,20 @@ outcome(const struct job *j, const struct shm_command *c)
 	}
 }
 
+static uint64_t
+count_of(const struct job *j, const struct shm_command *c)
+{
+	return c->kind == SHM_MAIL_COMPACT ?
+	    compact_pack(&j->result.compacted) : j->result.reclaimed;
+}
+
 /* Whoever has the guard gives it back, maybe before the asker gives up. */
 static bool
 waits_for_guard(const struct job *j, const struct shm_command *c)
 {
-	return j->lane == LANE_GUARDED && c->kind == SHM_MAIL_FOLD &&
-	    j->result.fold_err.kind == ERR_BUSY && !runs.draining &&
+	return j->lane == LANE_GUARDED && (c->kind == SHM_MAIL_FOLD ||
+	    c->kind == SHM_MAIL_COMPACT) &&
+	    outcome(j, c).kind == ERR_BUSY && !runs.draining &&
 	    clock_mono_ns() < c->args[1];
 }
 
@@ -234,8 +265,7 @@ answer_askers(struct job *j)
 			j->next_want |= rest;
 			j->waits = true;
 		} else {
-			shm_mailbox_reply(c, outcome(j, c),
-			    j->result.reclaimed);
+			shm_mailbox_reply(c, outcome(j, c), count_of(j, c));
 		}
 	}
 	j->askers.count = 0;
@@ -307,7 +337,7 @@ job_run(struct op *op)
 	struct job *j = CONTAINER_OF(op, struct job, op);
 
 	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ? WANT_SEAL :
-	    j->want, runs.plan.span_ns, &j->result);
+	    j->want, &j->compact, runs.plan.span_ns, &j->result);
 	return 0;
 }
 

@@ -274,6 +274,47 @@ collect_garbage(struct aged_store *a, uint32_t want, struct tick_result *result)
 		note_error(a, e);
 }
 
+static void
+count_compaction(const struct aged_store *a, struct err e,
+    const struct compact_result *r)
+{
+	struct shm_tick_status *t = &shm_store_slot(a->ref)->tick;
+
+	if (!err_is(e) && r->passes == 0 && a->asked == NULL)
+		return;			/* there was nothing to do */
+	shm_metric_add(METRIC_rollout_compactions_total, err_is(e) ?
+	    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);
+	atomic_store_explicit(&t->compact_err_kind, e.kind,
+	    memory_order_relaxed);
+	if (r->passes == 0)
+		return;
+	atomic_fetch_add_explicit(&t->compactions, 1, memory_order_relaxed);
+	atomic_store_explicit(&t->compacted_us, clock_wall_us(),
+	    memory_order_relaxed);
+}
+
+/* By itself only after a fold: nothing else of ours adds fragments or masks. */
+static void
+compact(struct aged_store *a, uint32_t want, struct tick_result *result)
+{
+	struct err e;
+
+	if ((want & WANT_COMPACT) == 0 && result->reclaimed == 0)
+		return;
+	aged_enter(a, TICK_COMPACT);
+	if (a->asked != NULL)
+		shm_metric_observe(METRIC_rollout_compaction_lock_wait_seconds,
+		    0, clock_mono_ns() - a->asked->asked_ns);
+	e = compact_store(a, a->asked != NULL ? a->asked : &compact_by_itself,
+	    &result->compacted);
+	result->compact_err = aged_keep(a, e);
+	if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
+		return;			/* deleted or pinned: left alone */
+	count_compaction(a, e, &result->compacted);
+	if (err_is(e))
+		note_error(a, e);
+}
+
 /*
  * What is done under the store's guard, in this order; each if it is wanted,
  * and if the store is still there and time is left. A step counts and logs its
@@ -284,7 +325,8 @@ static const struct step {
 	void (*run)(struct aged_store *, uint32_t want, struct tick_result *);
 } steps[] = {
 	{ WANT_FOLD, fold_all },
-	{ WANT_FOLD | WANT_COLLECT, collect_garbage },
+	{ WANT_FOLD | WANT_COMPACT, compact },
+	{ WANT_FOLD | WANT_COMPACT | WANT_COLLECT, collect_garbage },
 };
 
 static uint32_t
@@ -310,7 +352,8 @@ age_guarded(struct aged_store *a, uint32_t want, struct tick_result *result)
 		atomic_fetch_add_explicit(
 		    &shm_store_slot(a->ref)->tick.busy_skips, 1,
 		    memory_order_relaxed);
-		result->fold_err = FAIL(BUSY, "store is being folded");
+		result->fold_err = result->compact_err = FAIL(BUSY,
+		    "store is being folded");
 		return;
 	}
 	result->guard_ns = clock_mono_ns();
@@ -543,13 +586,16 @@ plain(struct err *e)
 
 void
 tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
-    uint64_t span_ns, struct tick_result *result)
+    const struct compact_wish *asked, uint64_t span_ns,
+    struct tick_result *result)
 {
-	struct aged_store a = { .env = env, .ref = ref };
+	struct aged_store a = { .env = env, .ref = ref,
+	    .asked = (want & WANT_COMPACT) != 0 ? asked : NULL };
 	uint64_t began = clock_mono_ns();
 	struct shm_store_info info;
 
 	*result = (struct tick_result){ .seal_err = OK, .fold_err = OK,
+	    .compact_err = OK,
 	    .delete_err = OK };
 	if (!shm_store_peek(ref, &info) || err_is(shm_store_pin(ref)))
 		return;
@@ -562,6 +608,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	count_in_row(&a, want, result);
 	plain(&result->seal_err);
 	plain(&result->fold_err);
+	plain(&result->compact_err);
 	plain(&result->delete_err);
 	arena_free(&a.errors);
 	shape_drop(a.kind, a.shape);

@@ -6,7 +6,8 @@
  *
  *	owners are asked to rotate; closed entries are sealed, each shard under
  *	its seal guard; then come the steps under the store's guard: every
- *	shard with enough pending generations is folded.
+ *	shard with enough pending generations is folded; if any was, or if it
+ *	was asked for, the base table is compacted.
  *
  * A step looks at the time limit between its I/O (aged_check), and says where
  * it is (aged_enter): the phase in which time ran out is logged and counted.
@@ -19,7 +20,7 @@
  *		I/O; no lock.
  */
 
-#include "worker/maintain/maintain.h"
+#include "worker/maintain/compact.h"
 
 enum tick_want {
 	WANT_SEAL = 1,
@@ -30,6 +31,7 @@ enum tick_want {
 	WANT_FIRST = 32,	/* before what nobody waits for */
 	WANT_ROUTE = 64,	/* a fold that a request asked for: counted apart */
 	WANT_COLLECT = 128,	/* as after each fold, but nothing is folded */
+	WANT_COMPACT = 256,	/* as was asked for */
 };
 
 struct tick_result {
@@ -38,6 +40,8 @@ struct tick_result {
 	struct err seal_err;
 	struct err fold_err;		/* BUSY: the guard was not free */
 	struct err delete_err;
+	struct compact_result compacted;
+	struct err compact_err;
 	bool over_threshold;		/* a shard waits for a fold */
 	bool urgent;			/* of a store with a backlog */
 	uint64_t guard_ns;		/* when the guard was got; 0: not */
@@ -50,8 +54,9 @@ struct tick_result {
 	uint64_t collect_ns;		/* the same of collection */
 };
 
-/* want: enum tick_want, or-ed. span_ns: the time limit. */
+/* want: enum tick_want, or-ed; asked: for WANT_COMPACT. span_ns: the time
+ * limit. */
 void tick_store(struct maintain_env *, struct shm_ref, uint32_t want,
-    uint64_t span_ns, struct tick_result *);
+    const struct compact_wish *asked, uint64_t span_ns, struct tick_result *);
 
 #endif
