@@ -50,6 +50,7 @@ static struct {
 } runs;
 
 static void run_queues(uint32_t kind);
+static void run_all_queues(void);
 
 static struct job *
 find_job(struct shm_ref ref, enum lane_name lane)
@@ -139,9 +140,10 @@ is_compacted(const struct job *j, const struct shm_command *asker)
 	    ((j->next_want | (j->running ? j->want : 0)) & WANT_COMPACT) != 0;
 }
 
-/* asker may be NULL; else he is answered. */
+/* asker may be NULL; else he is answered. Begins nothing yet: what is asked for
+ * together shares one run. */
 static void
-request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
+enqueue(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 {
 	enum lane_name lane = (want & WANT_SEAL) != 0 ? LANE_SEAL :
 	    LANE_GUARDED;
@@ -175,13 +177,13 @@ request(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 		    .asked_ns = asker->args[3] };
 	if (!j->running)
 		queue(j);
-	run_queues(j->kind);
 }
 
 void
 runs_request(struct shm_ref ref, uint32_t want)
 {
-	request(ref, want, NULL);
+	enqueue(ref, want, NULL);
+	run_all_queues();
 }
 
 static uint32_t
@@ -207,8 +209,10 @@ runs_command(const struct shm_command *c)
 {
 	uint32_t want = want_of(c);
 
-	if (want != 0)
-		request(c->store, want, c);
+	if (want != 0) {
+		enqueue(c->store, want, c);
+		run_all_queues();
+	}
 	return want != 0;
 }
 
@@ -259,7 +263,7 @@ answer_askers(struct job *j)
 
 		if (j->lane == LANE_SEAL && rest != 0 &&
 		    !err_is(j->result.seal_err)) {
-			request(j->ref, rest, c);
+			enqueue(j->ref, rest, c);
 		} else if (waits_for_guard(j, c) &&
 		    askers_add(&j->next_askers, c)) {
 			j->next_want |= rest;
@@ -279,14 +283,14 @@ hand_on(struct job *j)
 	struct job *guarded;
 
 	if (rest != 0)
-		runs_request(j->ref, rest);
+		enqueue(j->ref, rest, NULL);
 	/* At once, not at the next tick, unless a fold just failed; one that is
 	 * under way looks by itself. */
 	guarded = find_job(j->ref, LANE_GUARDED);
 	if (j->result.over_threshold && !err_is(j->result.fold_err) &&
 	    (guarded == NULL || !guarded->running))
-		runs_request(j->ref, WANT_FOLD |
-		    (j->result.urgent ? WANT_FIRST : 0));
+		enqueue(j->ref, WANT_FOLD |
+		    (j->result.urgent ? WANT_FIRST : 0), NULL);
 }
 
 /* One sample for each guard that was got. */
@@ -309,10 +313,9 @@ static void
 job_done(struct op *op, int32_t res)
 {
 	struct job *j = CONTAINER_OF(op, struct job, op);
-	uint32_t kind = j->kind;
 
 	(void)res;
-	runs.lanes[kind][j->lane].running--;
+	runs.lanes[j->kind][j->lane].running--;
 	j->running = false;
 	answer_askers(j);
 	time_guard(j);
@@ -328,7 +331,7 @@ job_done(struct op *op, int32_t res)
 		else
 			queue(j);
 	}
-	run_queues(kind);
+	run_all_queues();
 }
 
 static int32_t
@@ -401,6 +404,15 @@ run_queues(uint32_t kind)
 		    (l = next_of(lane)) != NULL)
 			start_job(CONTAINER_OF(l, struct job, queue_link));
 	}
+}
+
+static void
+run_all_queues(void)
+{
+	uint32_t kind;
+
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
+		run_queues(kind);
 }
 
 void
