@@ -7,6 +7,7 @@
 #include "worker/lance/index_entry.h"
 #include "worker/lance/manifest.h"
 #include "worker/maintain/compact_parts.h"
+#include "worker/maintain/fold_budget.h"
 
 /*
  * Fragments are compared by weight: bytes, or rows as so many bytes that a full
@@ -118,18 +119,20 @@ compare_weights(const void *a, const void *b)
 }
 
 /* What can be written within the time that is left, and be committed: a pass
- * that ends in a time-out was in vain. */
+ * that ends in a time-out was in vain. And what fits into the memory of folds,
+ * since all of it will be mapped. */
 static uint64_t
 weight_max(const struct compaction *c)
 {
 	uint64_t rate = c->aged->env->config->maintain_write_rate;
-	uint64_t now = clock_mono_ns(), left_secs;
+	uint64_t now = clock_mono_ns(), room = fold_budget_room(), left_secs;
+	uint64_t most = room == 0 ? COMPACT_BYTES : MIN(COMPACT_BYTES, room);
 
 	if (rate == 0 || c->aged->deadline_ns == UINT64_MAX)
-		return COMPACT_BYTES;
+		return most;
 	left_secs = (c->aged->deadline_ns - MIN(now, c->aged->deadline_ns)) /
 	    NS_PER_SEC;
-	return MIN(COMPACT_BYTES, rate * left_secs / 2);
+	return MIN(most, rate * left_secs / 2);
 }
 
 static struct err
