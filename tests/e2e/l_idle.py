@@ -72,7 +72,7 @@ class Idle(unittest.TestCase):
         return cpu_ms(pid) - before
 
     def test_clean_stores(self):
-        with Server(workers=1, args=[
+        with Server(workers=1, clock_speed=0 if LONG else 4, args=[
                 "--rollout-flush-interval-secs=1",
                 "--rollout-cleanup-interval-secs=2"]) as s:
             if LONG:
