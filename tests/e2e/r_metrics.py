@@ -61,6 +61,12 @@ class Metrics(unittest.TestCase):
             for name in ("rollout_stores_resident", "process_open_fds",
                          "process_resident_memory_bytes"):
                 self.assertGreater(values[name], 0)
+            # How long the view's swaps kept readers out (issue 4, point 4).
+            held = 'memwald_lock_hold_seconds_%s{lock="store_slot"%s}'
+            self.assertGreater(values[held % ("count", "")], 0)
+            self.assertEqual(values[held % ("bucket", ',le="+Inf"')],
+                             values[held % ("count", "")])
+            self.assertIn(held % ("bucket", ',le="0.001"'), values)
 
 
 if __name__ == "__main__":

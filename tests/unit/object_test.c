@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/fault.h"
+#include "shm/order.h"
 #include "worker/object/local.h"
 #include "worker/object/map.h"
 #include "worker/object/pace.h"
@@ -726,6 +727,73 @@ test_cut_map(void **state)
 	object_map_close(&m);
 }
 
+static bool
+count_none(const struct object_info *info, void *ctx)
+{
+	(void)info;
+	(void)ctx;
+	return true;
+}
+
+/* What asks the disk, by number; false: there is no such number. */
+static bool
+ask_disk(int call, int fd)
+{
+	struct object_writer *w;
+	struct object_dir *below;
+	struct slice got;
+	char byte = 0;
+	struct err e = OK;
+
+	switch (call) {
+	case 0:	e = object_put_new(dir, "c", SLICE("one")); break;
+	case 1:	e = object_get(dir, "a", 8, &arena, &got); break;
+	case 2:	e = object_exists(dir, "a"); break;
+	case 3:	e = object_dir_open(dir, "b", true, &below); break;
+	case 4:	e = object_delete(dir, "a"); break;
+	case 5:	e = object_writer_open(dir, "w", NULL, &w); break;
+	case 6:	e = object_read_at(fd, &byte, 1, 0); break;
+	case 7:	e = object_write_sync(fd, "x", 1, 0); break;
+	case 8:	e = object_sync(fd); break;
+	case 9:	e = object_list_names(dir, "", count_none, NULL); break;
+	default: return false;
+	}
+	(void)e;	/* it should not have come back */
+	return true;
+}
+
+/* Design 3: who holds a lock of the segment does not wait for a disk. */
+static void
+test_no_lock_is_held(void **state)
+{
+	bool more = true;
+	int call, status;
+	uint64_t size;
+	struct err e;
+	pid_t pid;
+	int fd;
+
+	(void)state;
+	put("a", "one");
+	e = object_entry_open(dir, "a", &fd, &size);
+	assert_int_equal(e.kind, ERR_OK);
+	for (call = 0; more; call++) {
+		pid = fork();
+		if (pid == 0) {
+			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+			signal(SIGABRT, SIG_DFL);
+			shm_order_acquire(SHM_LOCK_store_slot);
+			_exit(ask_disk(call, fd) ? 1 : 0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		more = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+		assert_true(more || (WIFEXITED(status) &&
+		    WEXITSTATUS(status) == 0));
+	}
+	assert_int_equal(call, 11);
+	close(fd);
+}
+
 static void
 test_probe(void **state)
 {
@@ -766,6 +834,7 @@ main(void)
 		TEST(test_delete_tree),
 		TEST(test_entry),
 		TEST(test_cut_map),
+		TEST(test_no_lock_is_held),
 		TEST(test_probe),
 	};
 	struct err e;

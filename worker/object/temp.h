@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "common/err.h"
+#include "shm/order.h"
 #include "worker/object/local.h"
 
 struct object_dir {
@@ -66,6 +67,17 @@ struct err temp_list_open(struct object_dir *, const char *prefix, DIR **)
     MUST_CHECK;
 struct dirent *temp_list_next(DIR *, struct err *);
 uint64_t temp_modified_us(const struct stat *);
+
+/*
+ * Said by whatever is about to ask the disk. No lock of the segment is held
+ * over that, be it for reading or for writing (design 3): a slow disk would
+ * stop every process at the store. Not left out of what ships: it is a load.
+ */
+static inline void
+temp_no_lock(void)
+{
+	MUST(!shm_order_holds_any());
+}
 
 /* What a fault point injects, with the kind that its errno stands for. */
 struct err temp_injected(struct err, const char *what);
