@@ -11,7 +11,7 @@ import time
 import unittest
 
 from client import Lost
-from harness import LONG, SLOW, Server
+from harness import LONG, SLOW, Server, wait_for
 from rows import row
 
 STORES = "/api/v1/rollouts"
@@ -102,6 +102,41 @@ class DeletionRaces(unittest.TestCase):
                 stop.set()
                 for t in threads:
                     t.join()
+
+    def test_a_late_removal_takes_no_newer_store(self):
+        """Two instances remove a store; one of them is slow. Meanwhile it is
+        created anew and written to: that one must stay."""
+        def anew(c):
+            wait_for("the first store to go", lambda: c.request(
+                "DELETE", STORES + "/st").status in (204, 404))
+            wait_for("the next one", lambda: c.post(
+                STORES, {"name": "st"}).status == 201)
+            c.append("st", [row("new")]).must(201)
+            done.set()
+
+        done = threading.Event()
+        with Server(instance_id="one") as one, \
+                Server(instance_id="two", data_dir=one.data_dir) as two, \
+                one.client() as a, two.client() as b:
+            a.create("st")
+            b.append("st", [row("old")]).must(201)
+            two.fault("store_unregister=hold")
+            slow = threading.Thread(
+                target=b.request, args=("DELETE", STORES + "/st"))
+            slow.start()
+            wait_for("the slow one to be held", lambda:
+                     "store_unregister=1\n" in two.ctl("fault"))
+            fast = threading.Thread(target=anew, args=(a,))
+            fast.start()
+            done.wait(1)	# as it would be without a lock of the name
+            two.fault("store_unregister=off")
+            slow.join()
+            fast.join()
+            self.assertTrue(done.is_set())
+            for c in (a, b):
+                self.assertEqual([r["id"] for r in c.get(
+                    STORES + "/st/records?consistency=strong").must(200)
+                    .json()["records"]], ["new"])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -727,6 +728,63 @@ test_cut_map(void **state)
 	object_map_close(&m);
 }
 
+/* Four processes count under it, one dies with it. */
+static void
+test_lock(void **state)
+{
+	char *count;
+	pid_t pids[4], pid;
+	int i, k, lock, status;
+	struct err e;
+
+	(void)state;
+	count = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(count != MAP_FAILED);
+	for (i = 0; i < 4; i++) {
+		pids[i] = fork();
+		for (k = 0; pids[i] == 0 && k < 5; k++) {
+			char seen;
+
+			e = object_lock(dir, "l/one", 60 * NS_PER_SEC, &lock);
+			if (err_is(e))
+				_exit(1);
+			seen = *(volatile char *)count;
+			usleep(1000);
+			*(volatile char *)count = (char)(seen + 1);
+			object_unlock(lock);
+		}
+		if (pids[i] == 0)
+			_exit(0);
+	}
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	assert_int_equal(*count, 20);
+
+	pid = fork();
+	if (pid == 0) {
+		e = object_lock(dir, "l/one", 0, &lock);
+		*count = err_is(e) ? 2 : 1;
+		pause();
+	}
+	while (*(volatile char *)count == 20)
+		usleep(1000);
+	assert_int_equal(*count, 1);
+	e = object_lock(dir, "l/one", 0, &lock);
+	assert_int_equal(e.kind, ERR_BUSY);
+	e = object_lock(dir, "l/another", 0, &lock);
+	assert_int_equal(e.kind, ERR_OK);
+	object_unlock(lock);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	e = object_lock(dir, "l/one", 0, &lock);
+	assert_int_equal(e.kind, ERR_OK);
+	object_unlock(lock);
+	munmap(count, 4096);
+}
+
 static bool
 count_none(const struct object_info *info, void *ctx)
 {
@@ -834,6 +892,7 @@ main(void)
 		TEST(test_delete_tree),
 		TEST(test_entry),
 		TEST(test_cut_map),
+		TEST(test_lock),
 		TEST(test_no_lock_is_held),
 		TEST(test_probe),
 	};

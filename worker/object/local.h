@@ -68,6 +68,17 @@ struct err object_sync(int fd) MUST_CHECK;
 struct err object_dir_here(struct object_dir *parent, const char *name,
     const struct object_dir *) MUST_CHECK;
 
+/*
+ * Several steps as one: a lock among all processes of all instances that have
+ * this directory, an flock that the kernel takes back when its holder dies. Its
+ * file stays: who waits for one that was removed would wait for another's. It
+ * protects names, of which not even a put if absent can remove one only if it
+ * is still what one has seen. BUSY: not to be had within span_ns.
+ */
+struct err object_lock(struct object_dir *, const char *name, uint64_t span_ns,
+    int *lock) MUST_CHECK;
+void object_unlock(int lock);
+
 /* When a directory was changed last: names in it made or removed. */
 struct err object_dir_changed(struct object_dir *, const char *name,
     uint64_t *wall_ns) MUST_CHECK;

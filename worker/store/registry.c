@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/hash.h"
 #include "common/json.h"
+#include "worker/object/local.h"
 #include "worker/object/retry.h"
 #include "worker/store/registry.h"
 
 #define ENTRY_BYTES_MAX	4096u
 #define SUFFIX		".json"
+#define LOCKS		64u
+#define LOCK_SPAN_NS	(10 * NS_PER_SEC)
 
 static void
 entry_path(const struct kind *kind, const char *name, char *path)
@@ -173,6 +177,23 @@ registry_remove(struct object_dir *root, const struct kind *kind,
 
 	entry_path(kind, name, path);
 	return object_delete(root, path);
+}
+
+struct err
+registry_lock(struct object_dir *root, const struct kind *kind,
+    const char *name, int *lock)
+{
+	char path[OBJECT_NAME_MAX];
+
+	snprintf(path, sizeof(path), "_registry/%s/.lock-%02u", kind->name,
+	    (unsigned)(hash_bytes(name, strlen(name)) % LOCKS));
+	return object_lock(root, path, LOCK_SPAN_NS, lock);
+}
+
+void
+registry_unlock(int lock)
+{
+	object_unlock(lock);
 }
 
 struct names {

@@ -11,7 +11,7 @@
  * a store, an object without data is one that cannot be opened. Put-if-absent
  * makes creating exclusive over all instances (contract 5.3).
  *
- * Locking:	none; any thread, any process.
+ * Locking:	any thread, any process. What changes a name holds its lock.
  * Errors:	EXISTS, NOT_FOUND; BAD_INPUT for a name that is not allowed;
  *		CORRUPT: an object that is no registry entry.
  */
@@ -44,6 +44,17 @@ struct err registry_exists(struct object_dir *root, const struct kind *,
     const char *name) MUST_CHECK;
 struct err registry_remove(struct object_dir *root, const struct kind *,
     const char *name) MUST_CHECK;
+
+/*
+ * Creating and removing a store take several steps each, and removing an entry
+ * cannot ask whose it is by now: so they hold the lock of the name. Without it
+ * a removal that was late, or a create that cleans up after one, takes the
+ * entry of the store that came next, and its rows with it (tests/model,
+ * names.pml). Names share a few locks. BUSY: held for too long.
+ */
+struct err registry_lock(struct object_dir *root, const struct kind *,
+    const char *name, int *lock) MUST_CHECK;
+void registry_unlock(int lock);
 
 /* Names of a kind in bytewise order, in the arena. */
 struct err registry_names(struct object_dir *root, const struct kind *,

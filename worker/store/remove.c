@@ -34,8 +34,8 @@ rename_away(struct object_dir *root, const struct kind *kind,
 	return e;
 }
 
-struct err
-remove_store(struct object_dir *root, const struct kind *kind,
+static struct err
+remove_locked(struct object_dir *root, const struct kind *kind,
     const char *name, const struct uuid *store)
 {
 	struct registry_entry entry;
@@ -52,6 +52,21 @@ remove_store(struct object_dir *root, const struct kind *kind,
 		e = FAULT(store_unregister);
 	if (!err_is(e))
 		e = registry_remove(root, kind, name);
+	return e;
+}
+
+struct err
+remove_store(struct object_dir *root, const struct kind *kind,
+    const char *name, const struct uuid *store)
+{
+	struct err e;
+	int lock;
+
+	e = registry_lock(root, kind, name, &lock);
+	if (err_is(e))
+		return e;
+	e = remove_locked(root, kind, name, store);
+	registry_unlock(lock);
 	return e;
 }
 

@@ -14,9 +14,11 @@
  *		store then cannot be opened, and removing it again completes.
  *		The entry goes last, so while it names this store the
  *		directory is this store's; when it does not, all was done.
- * Locking:	none here; the caller holds the store's guard. Blocks.
- * Errors:	IO. A directory or entry that is missing already is fine, also
- *		when another store has the name by now: that one stays.
+ * Locking:	the name's (registry.h); the caller holds the store's guard.
+ *		Blocks.
+ * Errors:	IO. BUSY: somebody else creates or removes a name for too
+ *		long. A directory or entry that is missing already is fine,
+ *		also when another store has the name by now: that one stays.
  */
 
 #include "common/err.h"

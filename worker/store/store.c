@@ -20,7 +20,6 @@
 /* How long a name is believed without a look at the registry (contract 5.3);
  * a local directory tells of deletions by other instances each time. */
 #define LOOK_SPAN_NS	NS_PER_SEC
-#define CREATE_TRIES	4
 #define OPEN_TRIES	8
 /* A load that found no room is tried again: meanwhile idle stores go. */
 #define OPEN_AGAIN_NS	(25 * NS_PER_MS)
@@ -501,31 +500,8 @@ adopt(struct object_dir *root, const struct kind *kind,
 	return e;
 }
 
-/* Another create may have adopted our directory, or we its, and a deletion
- * have taken it away before we registered: then the row has no data. */
 static struct err
-check_created(struct object_dir *root, const struct kind *kind,
-    const struct registry_entry *entry)
-{
-	char directory[REGISTRY_DIRECTORY_MAX];
-	struct registry_entry now;
-	struct object_dir *dir;
-	struct err e, gone;
-
-	registry_directory(kind, entry->name, directory);
-	e = object_dir_open(root, directory, false, &dir);
-	if (!err_is(e))
-		object_dir_close(dir);
-	if (e.kind != ERR_NOT_FOUND)
-		return e;
-	gone = registry_get(root, kind, entry->name, &now);
-	if (!err_is(gone) && uuid_eq(&now.store, &entry->store))
-		gone = registry_remove(root, kind, entry->name);
-	return err_is(gone) && gone.kind != ERR_NOT_FOUND ? gone : e;
-}
-
-static struct err
-create_once(struct object_dir *root, const struct kind *kind,
+create_locked(struct object_dir *root, const struct kind *kind,
     const struct store_shape *shape, const char *name)
 {
 	struct registry_entry entry = { .store = uuid_random(),
@@ -552,8 +528,6 @@ create_once(struct object_dir *root, const struct kind *kind,
 	}
 	if (!err_is(e))
 		e = registry_add(root, kind, &entry);
-	if (!err_is(e))
-		e = check_created(root, kind, &entry);
 	arena_free(&arena);
 	return e;
 }
@@ -563,13 +537,12 @@ store_create(struct object_dir *root, const struct kind *kind,
     const struct store_shape *shape, const char *name)
 {
 	struct err e;
-	int tries = 0;
+	int lock;
 
-	/* Not found: a deletion came between, which frees the name. */
-	do
-		e = create_once(root, kind, shape, name);
-	while (e.kind == ERR_NOT_FOUND && ++tries < CREATE_TRIES);
-	if (e.kind == ERR_NOT_FOUND)
-		e = FAIL(UNAVAILABLE, "the store is being deleted, try again");
+	e = registry_lock(root, kind, name, &lock);
+	if (err_is(e))
+		return e;
+	e = create_locked(root, kind, shape, name);
+	registry_unlock(lock);
 	return e;
 }
