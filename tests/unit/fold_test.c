@@ -316,6 +316,23 @@ killed_before_it_publishes(void **state)
 	see_base("k1=a");
 }
 
+/* Before it says what it has drained, somebody else publishes that manifest:
+ * with the base that bears it, or the rows would be in neither. */
+static void
+a_drained_manifest_comes_with_its_base(void **state)
+{
+	struct owner a = own_claim(0);
+	uint32_t ordinal = 0;
+
+	(void)state;
+	generation_with(&a, "k1", "a");
+	die_in(SHM_MAINTAINER, "fold_publish=die:1", fold_it, &ordinal);
+	generation_with(&a, "k2", "b");
+	assert_int_equal(atomic_load(&shm_store_slot(ref)->base_version),
+	    base_version());
+	see_store("k1=a k2=b");
+}
+
 /* ---- others at the same time */
 
 static pid_t
@@ -576,6 +593,7 @@ main(void)
 		store_test(killed_behind_the_base),
 		store_test(killed_before_the_drain),
 		store_test(killed_before_it_publishes),
+		store_test(a_drained_manifest_comes_with_its_base),
 		store_test(lost_race_is_looked_up_again),
 		store_test(lost_race_against_an_older_row),
 		store_test(two_fold_one_shard),

@@ -340,7 +340,13 @@ publish(struct sealing *s, const struct shard_manifest *m)
 	struct shm_shard_state *state =
 	    shm_store_shard(s->aged->ref, s->shard);
 	struct shm_view_mark mark = { .shard = s->shard };
+	struct err e;
 
+	/* A fold may have drained this manifest and not have said so yet: its
+	 * generations are to be found in no base but the one that it made. */
+	e = reload_base(s->aged->dir, s->aged->ref);
+	if (err_is(e))
+		return e;
 	mark.marks.version = m->version;
 	mark.marks.epoch = m->epoch;
 	mark.marks.replay_after = m->replay_after;

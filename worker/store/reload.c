@@ -393,17 +393,23 @@ look_for_news(struct loading *l, bool *news)
 }
 
 struct err
+reload_base(struct object_dir *dir, struct shm_ref ref)
+{
+	uint64_t newest;
+	struct err e = table_newest(dir, &newest);
+
+	return err_is(e) ? e : shm_view_raise(ref, newest, NULL, 0, NULL);
+}
+
+struct err
 reload_others(struct object_dir *dir, const struct kind *kind,
     struct shm_ref ref)
 {
 	struct loading l = { .dir = dir, .kind = kind, .ref = ref };
-	uint64_t newest;
 	bool news;
 	struct err e;
 
-	e = table_newest(dir, &newest);
-	if (!err_is(e))
-		e = shm_view_raise(ref, newest, NULL, 0, NULL);
+	e = reload_base(dir, ref);
 	if (err_is(e))
 		return e;
 	arena_init(&l.arena, RELOAD_BYTES_MAX);

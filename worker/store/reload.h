@@ -47,6 +47,9 @@ struct err reload_slot(struct object_dir *dir, const struct kind *,
 struct err reload_others(struct object_dir *dir, const struct kind *,
     struct shm_ref) MUST_CHECK;
 
+/* The part of it that concerns the base table: its newest version. */
+struct err reload_base(struct object_dir *dir, struct shm_ref) MUST_CHECK;
+
 /*
  * What a strong read asks before that: reads the tails of other instances to
  * their ends, synced, and announces them here, as their owners cannot. Where

@@ -7,6 +7,7 @@
 #include "shm/sequence.h"
 #include "shm/view.h"
 #include "worker/store/opened.h"
+#include "worker/store/reload.h"
 #include "worker/store/wal.h"
 #include "worker/store/writer.h"
 
@@ -351,6 +352,13 @@ run_claim(struct op *op)
 
 	w->job_err = claim_shard(w->store->dir, &w->shard,
 	    &w->store->shape->schema, &w->claim);
+	if (err_is(w->job_err))
+		return 0;
+	/* What a fold has drained of the manifest that is published with the
+	 * claim is to be found in no older base. */
+	w->job_err = reload_base(w->store->dir, w->store->ref);
+	if (err_is(w->job_err))
+		wal_writer_close(&w->claim.entry);
 	return 0;
 }
 
