@@ -22,7 +22,7 @@ from harness import LONG, ROOT, Server, wait_for
 # unknown.
 NOT_PASSED = {"shm_repair", "shm_record", "shm_assign", "wal_read_back"}
 # What only those pass who load a store that another server left.
-AT_LOAD = {"reload_commit"}
+AT_LOAD = {"reload_listed", "reload_commit"}
 # What only those pass who start.
 AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
 

@@ -17,6 +17,8 @@
 #define RELOAD_TRIES	8
 #define SHARDS_MAX	65536u
 
+#define LIST_TRIES	16	/* of entries that rotate meanwhile */
+
 struct loading {
 	struct object_dir *dir;
 	const struct kind *kind;
@@ -120,10 +122,14 @@ check_undecided(struct loading *l, const struct uuid *shard, bool local,
 	return *counts ? OK : e;
 }
 
-/* Reads the end of a tail that no live claim announces. */
+/*
+ * Where the tail ends by its entries as they were just listed. moved: another
+ * instance's last one has got a successor since, so its end, which did not
+ * count, may be recorded by now.
+ */
 static struct err
-load_commit(struct loading *l, const struct uuid *shard, bool local,
-    struct shm_shard_state *state, uint64_t replay_after)
+find_commit(struct loading *l, const struct uuid *shard, bool local,
+    uint64_t replay_after, struct wal_end *out, bool *moved)
 {
 	struct wal_end point = { 0, 0 };
 	struct wal_found_end found;
@@ -132,9 +138,11 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 	struct err e;
 	uint32_t i;
 
+	*moved = false;
 	e = wal_list_read(l->dir, shard, replay_after, &l->arena, &list);
 	if (err_is(e))
 		return e;
+	FAULT_HERE(reload_listed);
 	for (i = list.count; i-- > 0;) {
 		const struct wal_span *s = &list.spans[i];
 
@@ -145,6 +153,10 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 			e = check_undecided(l, shard, local, s, &counts);
 		if (err_is(e))
 			return e;
+		if (!counts && i == list.count - 1) {
+			*moved = true;
+			return OK;
+		}
 		if (!counts)
 			continue;
 		/* Without a batch it is no tail: raised to it, every start
@@ -155,6 +167,28 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 		if (found.sequence != 0 && point.position != 0)
 			break;
 	}
+	*out = point;
+	return OK;
+}
+
+/* Reads the end of a tail that no live claim announces. */
+static struct err
+load_commit(struct loading *l, const struct uuid *shard, bool local,
+    struct shm_shard_state *state, uint64_t replay_after)
+{
+	struct wal_end point = { 0, 0 };
+	bool moved = true;
+	struct err e;
+	int tries;
+
+	for (tries = 0; moved && tries < LIST_TRIES; tries++) {
+		e = find_commit(l, shard, local, replay_after, &point, &moved);
+		if (err_is(e))
+			return e;
+	}
+	if (moved)
+		return FAIL(UNAVAILABLE, "another instance's entries change "
+		    "faster than they are read, try again");
 	FAULT_HERE(reload_commit);
 	/* Who claimed meanwhile announces what he has acknowledged, while we
 	 * may have read what he has only written. */
