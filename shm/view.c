@@ -63,7 +63,11 @@ unbook(struct shm_readers *r, uint64_t held)
 	    (r->count - i) * sizeof(r->entries[0]));
 }
 
-/* Counts also what finds no room. */
+/*
+ * Counts also what finds no room. Another instance's shard is there from when
+ * its folder is, although nothing is known of it yet: else nobody would look
+ * for its first manifest.
+ */
 static void
 copy_shard(struct shm_view *v, uint32_t shard, const struct uuid *uuid,
     const struct shm_shard_state *s)
@@ -76,8 +80,8 @@ copy_shard(struct shm_view *v, uint32_t shard, const struct uuid *uuid,
 		.marks = shm_shard_marks(s),
 	};
 
-	if (to.marks.version == 0 && to.commit.end == 0 &&
-	    to.claim.slot == SHM_NOBODY)
+	if (shard < SHM_SHARD_RECORD && to.marks.version == 0 &&
+	    to.commit.end == 0 && to.claim.slot == SHM_NOBODY)
 		return;
 	to.uuid = *uuid;
 	if (v->shard_count < v->shard_room)

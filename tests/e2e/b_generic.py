@@ -55,6 +55,8 @@ BAD_SCHEMAS = [
     (schema_of(["a", column("uuid")]), 400, "uuid"),
     (schema_of(["a", column("String")]), 400, "String"),
     (schema_of(["a", column("vector", dim=0)]), 400, "dim"),
+    (schema_of(*[["v%d" % i, column("vector", dim=1 << 20)]
+                 for i in range(5)]), 400, "16 MiB"),
 ] + [(schema_of(["a", column("vector", dim=n)]), 400, "dim: must be 1 to")
      for n in (-1, 2**20 + 1, 2**31 - 1, 2**31, -2**31 - 1, 2**63, -2**63 - 1,
                10**30)] + [

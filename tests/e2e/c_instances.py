@@ -3,6 +3,7 @@
 import os
 import subprocess
 import threading
+import time
 import unittest
 from itertools import product
 
@@ -67,6 +68,34 @@ class Instances(unittest.TestCase):
             b.merge_all("st")
             for c in (a, b):
                 same_rows(self, sent, c.list("st"))
+
+    def test_a_first_claim_seen_half_done(self):
+        """Its folder was there before its first manifest, which then must be
+        looked for: nothing else tells of it."""
+        with Server(instance_id="one", workers=1) as one, \
+                Server(instance_id="two", workers=1,
+                       data_dir=one.data_dir) as two, \
+                one.client() as a, two.client() as b:
+            a.create("st")
+            self.assertEqual(b.list("st"), [])
+            logs = os.path.join(one.store_dir("st"), "_mem_wal")
+            two.fault("object_link=hold:1")	# of its first manifest
+            replies = []
+            thread = threading.Thread(target=lambda: replies.append(
+                b.append("st", [row("r")], flush=True).status))
+            thread.start()
+            try:
+                wait_for("a shard's folder", lambda: os.path.isdir(logs) and
+                         os.listdir(logs))
+                # Until the folder's time is old enough to be believed.
+                until = time.monotonic() + 0.5
+                while time.monotonic() < until:
+                    self.assertEqual(a.list("st"), [])
+            finally:
+                two.fault("object_link=off")
+                thread.join()
+            self.assertEqual(replies, [201])
+            self.assertEqual([r["id"] for r in a.list("st")], ["r"])
 
     def test_the_next_version_is_gone(self):
         """Of what the other has done since, collection leaves the newest: half

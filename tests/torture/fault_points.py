@@ -34,7 +34,7 @@ WITH = {"wal_read_back": "put_wal=answer:UNKNOWN:1"}
 # Where commits are put whole, alone.
 ONLY_PUT = {"wal_read_back", "put_wal"}
 # What only those pass who load a store that another server left.
-AT_LOAD = {"reload_commit"}
+AT_LOAD = {"reload_listed", "reload_commit"}
 # What only those pass who start.
 AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
 # Steps of the maintainer, which no worker waits for.

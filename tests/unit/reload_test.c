@@ -279,6 +279,58 @@ load_it(void *arg)
 	return err_is(reload_slot(dir, kind, ref));
 }
 
+/* Its owner goes on to the next entry between the list of entries and the look
+ * at what lies behind the last: what that one held does not vanish. */
+static void
+another_instances_entry_may_rotate_meanwhile(void **state)
+{
+	struct shm_shard_state elsewhere = { 0 };	/* in its segment */
+	struct owner a = owner_of(0);
+	struct wal_end end;
+	pid_t pid;
+
+	(void)state;
+	a.shard = uuid_random();
+	a.state = &elsewhere;
+	see_ok(own_take(&a));
+	see_ok(own_put(&a, "k1", "a"));
+	end = (struct wal_end){ a.entry.position, a.entry.end };
+	forget_all();
+	pid = test_fork_stopped(SHM_WORKER(0), load_it, NULL,
+	    "reload_listed=stop:1");
+	see_ok(own_rotate(&a, "k2", "b"));
+	assert_int_equal(test_go_on(SHM_WORKER(0), pid), 0);
+	see_store("k1=a k2=b");
+	assert_int_equal(a.entry.position, end.position + 1);
+	own_end(&a);
+}
+
+/* Whoever saw its folder before its first manifest looks for that one. */
+static void
+another_instances_first_claim_under_way(void **state)
+{
+	struct uuid shard = uuid_random();
+	struct shm_view_shard room[4];
+	struct shm_view view = { .shard_room = ARRAY_LEN(room),
+	    .shards = room };
+	struct shm_readers readers;
+	struct object_dir *made;
+	char path[128];
+
+	(void)state;
+	shard_directory_name(&shard, path);
+	see_ok(object_dir_open(dir, path, true, &made));
+	object_dir_close(made);
+	see_ok(reload_others(dir, kind, ref));
+	shm_readers_init(&readers);
+	see_ok(shm_view_take(ref, &readers, &view));
+	assert_int_equal(view.shard_count, 1);
+	assert_true(uuid_eq(&room[0].uuid, &shard));
+	assert_int_equal(room[0].marks.version, 0);
+	shm_view_drop(&readers, &view);
+	shm_readers_free(&readers);
+}
+
 /* A loader read a commit that the owner has written but not yet acknowledged:
  * he must find his own word when he does. */
 static void
@@ -365,7 +417,9 @@ main(void)
 		store_test(a_stale_slot_is_loaded_as_a_whole),
 		store_test(another_instances_tail_counts_while_it_is_not_fenced),
 		store_test(our_own_fenced_tail_counts),
+		store_test(another_instances_entry_may_rotate_meanwhile),
 		store_test(others_move_on),
+		store_test(another_instances_first_claim_under_way),
 		store_test(a_claim_meanwhile_is_not_overtaken),
 		store_test(another_stores_directory_is_refused),
 		store_test(unknown_and_half_stores),

@@ -16,7 +16,9 @@
  *		   which the Lance engine could not read.
  *		2. "id" is a string that is not nullable.
  *		3. dim is 1 to GENERIC_DIM_MAX; metric is l2, euclidean, cosine,
- *		   dot or dot_product, in any case.
+ *		   dot or dot_product, in any case. All vectors of a row, which
+ *		   take their room also where they are null, have at most
+ *		   GENERIC_ROW_BYTES_MAX.
  *		4. no list of lists or vectors; a blob is a column of its own.
  *
  * In the table "id" comes first, then the others as declared, then _seq; field
@@ -41,6 +43,7 @@
 #define GENERIC_COLUMNS_MAX	1024u
 #define GENERIC_NAME_MAX	256u
 #define GENERIC_DIM_MAX		(1 << 20)
+#define GENERIC_ROW_BYTES_MAX	(16u << 20)	/* of its vectors */
 
 /* schema: the JSON object; it may go away afterwards. */
 struct err generic_shape_make(struct arena *, const struct json *schema,

@@ -172,6 +172,21 @@ make(struct arena *a, const struct generic_columns *all, bool seal_on_add,
 	return OK;
 }
 
+/* A row of few bytes must not become one of gigabytes. */
+static struct err
+check_width(const struct generic_columns *all)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < all->count; i++) {
+		if (all->columns[i].type == ARROW_FIXED_LIST)
+			bytes += (uint64_t)all->columns[i].dim * sizeof(float);
+	}
+	return bytes <= GENERIC_ROW_BYTES_MAX ? OK : FAIL(BAD_INPUT,
+	    "schema: the vectors of a row have more than 16 MiB");
+}
+
 struct err
 generic_shape_make(struct arena *a, const struct json *schema,
     bool seal_on_add, struct store_shape *out)
@@ -179,6 +194,8 @@ generic_shape_make(struct arena *a, const struct json *schema,
 	struct generic_columns all;
 	struct err e = generic_columns_read(a, schema, &all);
 
+	if (!err_is(e))
+		e = check_width(&all);
 	return err_is(e) ? e : make(a, &all, seal_on_add, out);
 }
 

@@ -300,8 +300,7 @@ others_moved(struct store *s)
 	for (i = 0; i < snap->shard_count; i++) {
 		char name[SHARD_NAME_MAX];
 
-		if (snap->shards[i].shard < SHM_SHARD_RECORD ||
-		    snap->shards[i].manifest.version == 0)
+		if (snap->shards[i].shard < SHM_SHARD_RECORD)
 			continue;
 		shard_manifest_name(&snap->shards[i].uuid,
 		    snap->shards[i].manifest.version + 1, name);

@@ -18,6 +18,8 @@
 #define RELOAD_TRIES	8
 #define SHARDS_MAX	65536u
 
+#define LIST_TRIES	16	/* of entries that rotate meanwhile */
+
 struct loading {
 	struct object_dir *dir;
 	const struct kind *kind;
@@ -139,10 +141,18 @@ bytes_up_to(const struct wal_list *list, struct wal_end to)
 	return bytes;
 }
 
-/* Reads the end of a tail that no live claim announces. */
+/* Where a tail ends by its entries as they were just listed. */
+struct found_tail {
+	struct wal_end end;
+	uint64_t bytes;			/* up to there */
+	bool moved;			/* another instance's last entry has got
+					 * a successor since: its end, which did
+					 * not count, may be recorded by now */
+};
+
 static struct err
-load_commit(struct loading *l, const struct uuid *shard, bool local,
-    struct shm_shard_state *state, uint64_t replay_after)
+find_commit(struct loading *l, const struct uuid *shard, bool local,
+    uint64_t replay_after, struct found_tail *out)
 {
 	struct wal_end point = { 0, 0 };
 	struct wal_found_end found;
@@ -151,9 +161,11 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 	struct err e;
 	uint32_t i;
 
+	*out = (struct found_tail){ .moved = false };
 	e = wal_list_read(l->dir, shard, replay_after, &l->arena, &list);
 	if (err_is(e))
 		return e;
+	FAULT_HERE(reload_listed);
 	for (i = list.count; i-- > 0;) {
 		const struct wal_span *s = &list.spans[i];
 
@@ -164,6 +176,10 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 			e = check_undecided(l, shard, local, s, &counts);
 		if (err_is(e))
 			return e;
+		if (!counts && i == list.count - 1) {
+			out->moved = true;
+			return OK;
+		}
 		if (!counts)
 			continue;
 		/* Without a batch it is no tail: raised to it, every start
@@ -174,15 +190,37 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 		if (found.sequence != 0 && point.position != 0)
 			break;
 	}
+	out->end = point;
+	out->bytes = bytes_up_to(&list, point);
+	return OK;
+}
+
+/* Reads the end of a tail that no live claim announces. */
+static struct err
+load_commit(struct loading *l, const struct uuid *shard, bool local,
+    struct shm_shard_state *state, uint64_t replay_after)
+{
+	struct found_tail tail = { .moved = true };
+	struct err e;
+	int tries;
+
+	for (tries = 0; tail.moved && tries < LIST_TRIES; tries++) {
+		e = find_commit(l, shard, local, replay_after, &tail);
+		if (err_is(e))
+			return e;
+	}
+	if (tail.moved)
+		return FAIL(UNAVAILABLE, "another instance's entries change "
+		    "faster than they are read, try again");
 	FAULT_HERE(reload_commit);
 	/* Who claimed meanwhile announces what he has acknowledged, while we
 	 * may have read what he has only written. */
-	if (point.position != 0 && !shm_shard_claimed(state).live) {
-		shm_shard_raise(state, (struct shm_point){ point.position,
-		    point.end });
+	if (tail.end.position != 0 && !shm_shard_claimed(state).live) {
+		shm_shard_raise(state, (struct shm_point){ tail.end.position,
+		    tail.end.end });
 		/* The slot stays until it is sealed: else nobody would know. */
 		if (local) {
-			shm_shard_tail_found(state, bytes_up_to(&list, point));
+			shm_shard_tail_found(state, tail.bytes);
 			shm_store_touch(l->ref);
 		}
 	}
