@@ -8,11 +8,13 @@ short, and when the idle ones have left new ones are served.
 import socket
 import unittest
 
-from harness import Server, wait_for
+from harness import SLOW, Server, wait_for
 from rows import row
 
 LIMIT = 'ulimit -n 64 && exec "$@"'
 IDLE = 500
+FEW = 'ulimit -n 256 && exec "$@"'
+STORES = 70
 
 
 class Descriptors(unittest.TestCase):
@@ -42,6 +44,26 @@ class Descriptors(unittest.TestCase):
             warnings = [x for x in s.log().splitlines()
                         if " WARN " in x or " ERROR " in x]
             self.assertLess(len(warnings), 20, warnings)
+
+    def test_who_comes_too_late_is_told_so(self):
+        """Also when stores hold all that they may: an answer, no wait."""
+        with Server(workers=1, wrap=["/bin/sh", "-c", FEW, "sh"]) as s, \
+                s.client() as c:
+            for k in range(STORES):
+                c.create("s%d" % k)
+                c.append("s%d" % k, [row("a")]).must(201)
+            held = []
+            try:
+                while len(held) < 250:
+                    held.append(socket.create_connection(
+                        ("127.0.0.1", s.port), 20 * SLOW))
+                held[-1].settimeout(20 * SLOW)
+                self.assertIn(b" 503 ", held[-1].recv(4096).split(b"\r\n")[0])
+                for k in range(STORES):
+                    self.assertEqual(len(c.list("s%d" % k)), 1)
+            finally:
+                for sock in held:
+                    sock.close()
 
 
 if __name__ == "__main__":

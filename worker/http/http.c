@@ -10,10 +10,13 @@
 
 #include "worker/http/conn.h"
 
-/* Of the descriptors that are free at start connections never take the last
- * quarter, nor the last few. */
-#define DESCRIPTOR_SHARE	4
+/* Of the descriptors that are free at start some are for what is opened for a
+ * moment, and of the others half for stores that are kept open, which have
+ * their own bound (worker/store/source_cache.c): the two together never reach
+ * the limit, so that whoever comes too late is told so. Where there are few,
+ * connections come first. */
 #define DESCRIPTORS_KEPT	20
+#define CONNECTIONS_MIN		12
 
 void
 http_settings_default(struct http_settings *s)
@@ -64,9 +67,10 @@ bound_by_descriptors(struct http_settings *s)
 		return;
 	open = descriptors_open();
 	left = files.rlim_cur > open ? files.rlim_cur - open : 0;
-	if (left > DESCRIPTORS_KEPT)
-		most = left - MAX(left / DESCRIPTOR_SHARE,
-		    (uint64_t)DESCRIPTORS_KEPT);
+	if (left > DESCRIPTORS_KEPT) {
+		left -= DESCRIPTORS_KEPT;
+		most = MIN(left, MAX(left / 2, (uint64_t)CONNECTIONS_MIN));
+	}
 	if (most >= s->connections_max)
 		return;
 	log_warn("fewer connections, by the limit of descriptors wanted=%u "
