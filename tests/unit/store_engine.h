@@ -31,6 +31,15 @@ turn(uint64_t began_ns)
 }
 
 static inline void
+turn_until(const bool *done)
+{
+	uint64_t began = clock_mono_ns();
+
+	while (!*done)
+		assert_true(turn(began));
+}
+
+static inline void
 engine_up(bool ring)
 {
 	struct loop_settings settings = { .ring = ring, .entries = 64,
@@ -75,10 +84,7 @@ waited(struct store_wait *wait, struct err e)
 static inline struct err
 wait_for(struct waiting *w)
 {
-	uint64_t began = clock_mono_ns();
-
-	while (!w->done)
-		assert_true(turn(began));
+	turn_until(&w->done);
 	return w->err;
 }
 
@@ -136,10 +142,7 @@ submit(struct store *s, struct request *r, const char *key, const char *text)
 static inline struct err
 await(struct request *r)
 {
-	uint64_t began = clock_mono_ns();
-
-	while (!r->done)
-		assert_true(turn(began));
+	turn_until(&r->done);
 	return r->err;
 }
 

@@ -102,12 +102,17 @@ commit_done(struct writer *w)
 static struct err
 check_fence(struct writer *w)
 {
-	struct err e = w->entry.whole ? FAIL(NOT_FOUND, "not looked for") :
-	    wal_exists(w->store->dir, &w->shard, w->entry.position + 1);
+	struct err e;
 
-	if (e.kind == ERR_NOT_FOUND)
-		return store_check_here(w->store);
-	return err_is(e) ? e : FAIL(FENCED, "next wal position is taken");
+	if (!w->entry.whole) {
+		e = wal_exists(w->store->dir, &w->shard,
+		    w->entry.position + 1);
+		if (!err_is(e))
+			return FAIL(FENCED, "next wal position is taken");
+		if (e.kind != ERR_NOT_FOUND)
+			return e;
+	}
+	return store_check_here(w->store);
 }
 
 /* However it was written: else one bad moment would end inline syncs for ever. */
