@@ -5,7 +5,8 @@ with a fold of 64 MiB running on the same store, in one run.
 A round seeds the store with 64 MiB of rows, seals them, measures one window of
 load, starts the fold and measures windows of the same load until it ends; only
 those that ended before it did count. The ratios are of the medians over the
-windows. Prints, never asserts a time. `make bench-stall` is the long form.
+windows. At the end, the longest time that a store's write lock was held. Prints,
+never asserts a time. `make bench-stall` is the long form.
 
 Load with "@N" sends N requests a second, whatever is answered; without, each
 client sends its next as soon as it may, so that clients, workers and the fold
@@ -13,6 +14,7 @@ together have more to do than there are CPUs: what the fold takes of those, the
 clients miss.
 """
 
+import re
 import statistics
 import threading
 import time
@@ -30,6 +32,7 @@ LOADS = ([("append", n) for n in (
     [("get", n) for n in ("1", "16", "64", "16@4000")]) if LONG else (
         [("append", "16@1000"), ("get", "16@1000")])
 KEYS = 500
+HOLDS = "memwald_lock_hold_seconds_bucket"
 ROW_BYTES = 2048
 QUIET = ["--rollout-flush-interval-secs=0",
          "--rollout-merge-after-generations=0"]
@@ -92,6 +95,25 @@ class Stall(unittest.TestCase):
             text, middle(without, "rate"), middle(during, "rate"),
             len(during)), flush=True)
 
+    def holds(self, c):
+        """The write locks of stores held so far: {bound in s: how many}."""
+        found = {}
+        for name, value in c.metrics().items():
+            m = re.fullmatch(HOLDS + r'\{.*lock="store_slot".*le="(.+)"\}', name)
+            if m:
+                found[float(m.group(1))] = value
+        return found
+
+    def show_longest_hold(self, c):
+        """The bucket of the longest hold, of all processes, the folds' too."""
+        holds = self.holds(c)
+        total = holds[float("inf")]
+        self.assertGreater(total, 0)
+        bound = min(b for b, n in holds.items() if n == total)
+        print("write lock of a store held %d times, the longest at most %s s; "
+              "longer than 1 ms: %d" % (total, bound, total - max(
+                  n for b, n in holds.items() if b <= 0.001)), flush=True)
+
     def test_beside_a_fold(self):
         with Server(build="", workers=0, args=QUIET) as s, \
                 s.client(timeout=300) as c:
@@ -111,6 +133,7 @@ class Stall(unittest.TestCase):
                         what, clients), flush=True)
                     continue
                 self.show(what, clients, without, during)
+            self.show_longest_hold(c)
 
 
 if __name__ == "__main__":
