@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "shm/ordinal_table.h"
-#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/view.h"
 #include "worker/lance/shard_manifest.h"
