@@ -137,7 +137,7 @@ check-build:
 	tools/deps.sh build interop check
 	$(MAKE) -s tests/interop/node_modules
 	$(MAKE) -s $(JOBS) all helpers
-	$(MAKE) -s $(JOBS) FAULTS=1 all tests
+	$(MAKE) -s $(JOBS) FAULTS=1 all helpers $(if $(filter-out 0,$(LONG)),tests)
 	$(MAKE) -s $(JOBS) SAN=1 all tests
 	$(MAKE) -s $(JOBS) TSAN=1 threaded
 
