@@ -2,12 +2,13 @@
 """What no reader needs any more is deleted, and nothing else (issue 4, 11)."""
 
 import os
+import re
 import socket
 import threading
 import unittest
 
 import memwal
-from harness import LONG, SLOW, Server, wait_for
+from harness import BUILD, LONG, SLOW, Server, wait_for
 from rows import row
 
 GRACE = "--grace-secs=1"
@@ -68,7 +69,7 @@ class Plateau(unittest.TestCase):
     """B.8: cycles of append, seal and fold. Whenever the store comes to rest it
     has as few objects and bytes as before, and the processes no more memory."""
 
-    CYCLES = 5000 if LONG else 80
+    CYCLES = 5000 if LONG else 40
     RESTS = 10 if LONG else 2
 
     def cycle(self, c, k):
@@ -106,7 +107,9 @@ class Plateau(unittest.TestCase):
                              part[0] for part in (rests[:half], rests[half:]))
             self.assertLessEqual(second[0], first[0] + 12)
             self.assertLessEqual(second[1], first[1] + (1 << 20))
-            self.assertLessEqual(second[2], first[2] * 1.25 + 16 * 1024)
+            # A sanitizer keeps what was freed, to see who uses it.
+            if BUILD not in ("san", "tsan"):
+                self.assertLessEqual(second[2], first[2] * 1.25 + 16 * 1024)
             self.assertEqual(c.count("st"), 8)
             self.assertFalse(generations(s, "st"))
             self.assertEqual(len(versions(s, "st")), 1)
@@ -156,9 +159,8 @@ class Readers(unittest.TestCase):
                         break
                     data += piece
             self.assertIn(b"200 OK", data[:100])
-            for r in rows:
-                self.assertIn(('"id":"%s"' % r["id"]).encode(), data)
-            self.assertEqual(data.count(b'"id":"r-'), len(rows))
+            self.assertEqual(re.findall(rb'"id":"(r-\d+)"', data),
+                             [r["id"].encode() for r in rows])
             clients = list(s.clients_by_worker().values())
             wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
             self.assertEqual(clients[0].count("st"), len(rows))
