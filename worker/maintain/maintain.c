@@ -10,7 +10,6 @@
 struct err
 aged_check(const struct aged_store *a)
 {
-	char directory[REGISTRY_DIRECTORY_MAX];
 	struct shm_slot *slot = shm_store_slot(a->ref);
 	struct err e;
 
@@ -20,8 +19,7 @@ aged_check(const struct aged_store *a)
 	    memory_order_acquire) != 0)
 		return FAIL(NOT_FOUND, "store is pinned to a version");
 	if (a->dir != NULL) {
-		registry_directory(a->kind, a->name, directory);
-		e = object_dir_here(a->env->root, directory, a->dir);
+		e = registry_here(a->env->root, a->kind, a->name, a->dir);
 		if (e.kind == ERR_NOT_FOUND)
 			return FAIL(NOT_FOUND, "store was deleted by another "
 			    "instance");

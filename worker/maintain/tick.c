@@ -1,7 +1,6 @@
 #include "common/base.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/fault.h"
@@ -12,19 +11,14 @@
 #include "worker/maintain/collect.h"
 #include "worker/maintain/fold.h"
 #include "worker/maintain/seal.h"
+#include "worker/maintain/take_away.h"
 #include "worker/maintain/tick.h"
 #include "worker/store/pressure.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
-#include "worker/store/remove.h"
 #include "worker/store/shape.h"
 
 #define ROTATE_SPAN_NS	(5 * NS_PER_SEC)
-#define FORGET_SPAN_NS	(2 * NS_PER_SEC)
-/* A fold that sees the mark of a deletion gives its guard back between two
- * steps; this long we wait for it. */
-#define DELETE_WAIT_NS	(20 * NS_PER_SEC)
-#define DELETE_POLL_NS	(20 * NS_PER_MS)
 
 /* Whether this host writes the ordinal: its worker lives. */
 static bool
@@ -408,54 +402,6 @@ age(struct aged_store *a, uint32_t want, struct tick_result *result)
 }
 
 static void
-nap(uint64_t ns)
-{
-	struct timespec span = { 0, (long)ns };
-
-	nanosleep(&span, NULL);
-}
-
-/* Workers drop their handles, so that the slot can be used again. */
-static void
-forget_everywhere(struct aged_store *a)
-{
-	uint16_t slot;
-
-	for (slot = SHM_WORKER(0); slot < shm_process_count(); slot++) {
-		struct shm_command command = { .kind = SHM_MAIL_FORGET,
-		    .store = a->ref };
-		struct err e;
-
-		if (atomic_load_explicit(&shm_process_get(slot)->pid,
-		    memory_order_relaxed) == 0)
-			continue;
-		e = ask_worker(&a->env->asks, slot, &command, FORGET_SPAN_NS);
-		if (err_is(e))
-			log_err(LOG_WARN, e, "worker still holds a deleted "
-			    "store store=%s worker=%u", a->name,
-			    slot - SHM_WORKER(0));
-	}
-}
-
-static struct err
-take_away(struct aged_store *a)
-{
-	struct shm_slot *slot = shm_store_slot(a->ref);
-	uint64_t until = clock_mono_ns() + DELETE_WAIT_NS, token;
-	struct err e;
-
-	while ((token = shm_store_guard_try(a->ref, until)) == 0) {
-		if (clock_mono_ns() > until)
-			return FAIL(BUSY, "store is being folded");
-		nap(DELETE_POLL_NS);
-	}
-	aged_enter(a, TICK_REMOVE);
-	e = remove_store(a->env->root, a->kind, a->name, &slot->store);
-	shm_store_guard_release(a->ref, token);
-	return e;
-}
-
-static void
 delete(struct aged_store *a, struct tick_result *result)
 {
 	result->delete_err = aged_keep(a, take_away(a));
@@ -472,13 +418,8 @@ delete(struct aged_store *a, struct tick_result *result)
 static struct err
 check_registered(const struct aged_store *a)
 {
-	struct registry_entry entry;
-	struct err e = registry_get(a->env->root, a->kind, a->name, &entry);
-
-	if (!err_is(e) &&
-	    !uuid_eq(&entry.store, &shm_store_slot(a->ref)->store))
-		e = FAIL(NOT_FOUND, "store was created anew");
-	return e;
+	return registry_check(a->env->root, a->kind, a->name,
+	    &shm_store_slot(a->ref)->store);
 }
 
 static struct err

@@ -160,6 +160,27 @@ registry_get(struct object_dir *root, const struct kind *kind,
 }
 
 struct err
+registry_check(struct object_dir *root, const struct kind *kind,
+    const char *name, const struct uuid *store)
+{
+	struct registry_entry entry;
+	struct err e = registry_get(root, kind, name, &entry);
+
+	return !err_is(e) && !uuid_eq(&entry.store, store) ?
+	    FAIL(NOT_FOUND, "store was created anew") : e;
+}
+
+struct err
+registry_here(struct object_dir *root, const struct kind *kind,
+    const char *name, const struct object_dir *dir)
+{
+	char directory[REGISTRY_DIRECTORY_MAX];
+
+	registry_directory(kind, name, directory);
+	return object_dir_here(root, directory, dir);
+}
+
+struct err
 registry_exists(struct object_dir *root, const struct kind *kind,
     const char *name)
 {

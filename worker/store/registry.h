@@ -42,6 +42,13 @@ struct err registry_get(struct object_dir *root, const struct kind *,
 /* One look, without reading it. */
 struct err registry_exists(struct object_dir *root, const struct kind *,
     const char *name) MUST_CHECK;
+/* NOT_FOUND: the name is not registered, or by now names another store. */
+struct err registry_check(struct object_dir *root, const struct kind *,
+    const char *name, const struct uuid *store) MUST_CHECK;
+/* NOT_FOUND: dir is not, or not any more, the directory of that name: its
+ * store was deleted, whoever has the name now. */
+struct err registry_here(struct object_dir *root, const struct kind *,
+    const char *name, const struct object_dir *dir) MUST_CHECK;
 struct err registry_remove(struct object_dir *root, const struct kind *,
     const char *name) MUST_CHECK;
 

@@ -38,13 +38,11 @@ static struct err
 remove_locked(struct object_dir *root, const struct kind *kind,
     const char *name, const struct uuid *store)
 {
-	struct registry_entry entry;
-	struct err e = registry_get(root, kind, name, &entry);
+	struct err e = registry_check(root, kind, name, store);
 
 	/* Removed before, and maybe created anew: what lies there is not what
 	 * we were sent for. */
-	if (e.kind == ERR_NOT_FOUND ||
-	    (!err_is(e) && !uuid_eq(&entry.store, store)))
+	if (e.kind == ERR_NOT_FOUND)
 		return OK;
 	if (!err_is(e))
 		e = rename_away(root, kind, name, store);

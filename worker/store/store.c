@@ -125,11 +125,9 @@ store_forget(struct store *s)
 struct err
 store_check_here(const struct store *s)
 {
-	char directory[REGISTRY_DIRECTORY_MAX];
-	struct err e;
+	struct err e = registry_here(s->engine->root, s->kind, s->name,
+	    s->dir);
 
-	registry_directory(s->kind, s->name, directory);
-	e = object_dir_here(s->engine->root, directory, s->dir);
 	if (e.kind != ERR_NOT_FOUND)
 		return e;
 	if ((shm_store_flags(s->ref) & SHM_FLAG_DELETED) != 0)
