@@ -119,9 +119,11 @@ tests/interop/node_modules: tests/interop/package.json
 	cd $(@D) && npm install --silent --no-package-lock --no-audit --no-fund
 	touch $@
 
-# The manual page is the option table.
-man: $B/memwald
+# The manual pages and the completion are the tables of options and commands.
+man: all
 	$B/memwald --help-man >ops/memwald.8
+	$B/memwaldctl --help-man >ops/memwaldctl.8
+	$B/memwaldctl --completion >ops/memwaldctl.bash
 
 run:
 	tools/deps.sh build

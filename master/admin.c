@@ -12,32 +12,26 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
-#include "common/fault.h"
 #include "common/log.h"
-#include "shm/mailbox.h"
-#include "shm/mutex.h"
-#include "shm/process.h"
 #include "master/admin.h"
+#include "master/call.h"
+#include "master/command.h"
 
 #define REQUEST_BYTES_MAX	1024
-#define ANSWER_BYTES_MAX	(4u << 20)
+#define OUT_BYTES_MAX		(CALL_BODY_BYTES + 1024)
 #define CLIENT_NS		(5 * NS_PER_SEC)
-#define WORDS_MAX		16
+#define STEPS_A_TURN		4	/* of one client */
 
 struct client {
 	int fd;				/* -1: free */
 	uint64_t deadline_ns;
 	char request[REQUEST_BYTES_MAX];
 	size_t got;
-	bool answered;
-	struct buf answer;
+	bool asked;			/* a call is under way */
+	enum call_step step;
+	struct call call;
+	struct buf out;			/* framed, being sent */
 	size_t sent;
-};
-
-static const char *const commands[] = {
-#define ADMIN(symbol, name, args, help) name,
-#include "master/admin.def"
-#undef ADMIN
 };
 
 static struct admin_plan plan;
@@ -45,150 +39,6 @@ static struct client clients[ADMIN_CLIENTS_MAX];
 static int listener = -1;
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static char text[400];
-
-/* Answers: OK, UNHEALTHY or ERROR, then the body. */
-
-static void
-put(struct buf *out, const char *line)
-{
-	/* The first line always fits: the buffer is empty. */
-	MUST(buf_append(out, line, strlen(line)));
-}
-
-static void
-refuse(struct buf *out, const char *why)
-{
-	out->len = 0;
-	put(out, "ERROR ");
-	put(out, why);
-	put(out, "\n");
-}
-
-static void
-finish(struct buf *out, struct err e)
-{
-	if (err_is(e))
-		refuse(out, e.what);
-}
-
-static void
-do_status(struct buf *out, char **words, uint32_t count)
-{
-	bool json = false, check = false;
-	uint32_t i;
-
-	for (i = 1; i < count; i++) {
-		if (strcmp(words[i], "--json") == 0)
-			json = true;
-		else if (strcmp(words[i], "--check") == 0)
-			check = true;
-		else {
-			refuse(out, "status: --json and --check only");
-			return;
-		}
-	}
-	put(out, check && status_problems() > 0 ? "UNHEALTHY\n" : "OK\n");
-	finish(out, json ? status_json(out, plan.server) :
-	    status_text(out, plan.server));
-}
-
-static void
-do_log_level(struct buf *out, char **words, uint32_t count)
-{
-	struct shm_command m = { .kind = SHM_MAIL_LOG_LEVEL };
-	enum log_level level;
-	uint16_t slot;
-
-	if (count != 2 || !log_level_parse(words[1], &level)) {
-		refuse(out, "log-level: error, warn, info or debug");
-		return;
-	}
-	log_info("log level changed level=%s", words[1]);
-	log_set_level(level);
-	m.args[0] = level;
-	put(out, "OK\n");
-	for (slot = SHM_MAINTAINER; slot < shm_process_count(); slot++) {
-		/* Who is not there starts with the master's level. */
-		if (atomic_load(&shm_process_get(slot)->pid) != 0 &&
-		    err_is(shm_mailbox_send(slot, &m)))
-			put(out, "a process is too busy to be told, try again\n");
-	}
-}
-
-static void
-do_shutdown(struct buf *out)
-{
-	plan.shutdown();
-	put(out, "OK\ndraining\n");
-}
-
-#ifdef MEMWALD_FAULTS
-static void
-do_fault(struct buf *out, char **words, uint32_t count)
-{
-	struct err e = OK;
-	uint32_t i;
-
-	put(out, "OK\n");
-	for (i = 1; i < count && !err_is(e); i++)
-		e = fault_set(words[i]);
-	for (i = 0; i < FAULT_COUNT && !err_is(e); i++) {
-		if (!buf_printf(out, "%s=%u\n", fault_name(i), fault_hits(i)))
-			e = FAIL(NO_MEMORY, "list fault points");
-	}
-	finish(out, e);
-}
-#endif
-
-static uint32_t
-find_command(const char *word)
-{
-	uint32_t i;
-
-	for (i = 0; i < ADMIN_COMMAND_COUNT; i++) {
-		if (strcmp(commands[i], word) == 0)
-			break;
-	}
-	return i;
-}
-
-void
-admin_answer(char *line, struct buf *out)
-{
-	char *words[WORDS_MAX], *word;
-	uint32_t count = 0;
-
-	while (count < WORDS_MAX && (word = strsep(&line, " \t\r")) != NULL) {
-		if (*word != '\0')
-			words[count++] = word;
-	}
-	switch (count == 0 ? ADMIN_COMMAND_COUNT : find_command(words[0])) {
-	case ADMIN_STATUS:
-		do_status(out, words, count);
-		break;
-	case ADMIN_WORKERS:
-		put(out, "OK\n");
-		finish(out, status_workers(out));
-		break;
-	case ADMIN_STORES:
-		put(out, "OK\n");
-		finish(out, status_stores(out));
-		break;
-	case ADMIN_LOG_LEVEL:
-		do_log_level(out, words, count);
-		break;
-	case ADMIN_SHUTDOWN:
-		do_shutdown(out);
-		break;
-#ifdef MEMWALD_FAULTS
-	case ADMIN_FAULT:
-		do_fault(out, words, count);
-		break;
-#endif
-	default:
-		refuse(out, "no such command; see memwaldctl --help");
-	}
-}
 
 /* The socket file. */
 
@@ -276,6 +126,7 @@ admin_open(const struct admin_plan *p)
 	int folder = -1;
 
 	plan = *p;
+	command_init(p);
 	for (i = 0; i < ADMIN_CLIENTS_MAX; i++)
 		clients[i].fd = -1;
 	if (strlen(p->path) >= sizeof(address.sun_path))
@@ -295,9 +146,11 @@ admin_open(const struct admin_plan *p)
 static void
 drop(struct client *c)
 {
+	if (c->asked)
+		call_end(&c->call);
 	close(c->fd);
 	c->fd = -1;
-	buf_free(&c->answer);
+	buf_free(&c->out);
 }
 
 void
@@ -344,13 +197,25 @@ take_client(uint64_t now_ns)
 	c->fd = fd;
 	c->deadline_ns = now_ns + CLIENT_NS;
 	c->got = c->sent = 0;
-	c->answered = false;
-	buf_init(&c->answer, ANSWER_BYTES_MAX);
+	c->asked = false;
+	buf_init(&c->out, OUT_BYTES_MAX);
 }
 
 static void
-receive(struct client *c)
+begin_call(struct client *c, char *line, uint64_t now_ns)
 {
+	call_begin(&c->call, line, now_ns);
+	c->asked = true;
+	c->step = CALL_MORE;
+	/* Beyond its deadline the call ends, and then there is its last line
+	 * to be sent. */
+	c->deadline_ns = MAX(c->deadline_ns, c->call.deadline_ns + CLIENT_NS);
+}
+
+static void
+receive(struct client *c, uint64_t now_ns)
+{
+	static char too_long[] = "";
 	ssize_t n = recv(c->fd, c->request + c->got,
 	    sizeof(c->request) - c->got, 0);
 	char *end;
@@ -365,26 +230,83 @@ receive(struct client *c)
 	end = memchr(c->request, '\n', c->got);
 	if (end != NULL) {
 		*end = '\0';
-		admin_answer(c->request, &c->answer);
-		c->answered = true;
+		begin_call(c, c->request, now_ns);
 	} else if (c->got == sizeof(c->request)) {
-		refuse(&c->answer, "the request line is too long");
-		c->answered = true;
+		begin_call(c, too_long, now_ns);
+		call_refuse(&c->call, "the request line is too long");
 	}
 }
 
-static void
-send_answer(struct client *c)
+/* The last line of an answer. */
+static bool
+frame_last(struct client *c)
 {
-	ssize_t n = send(c->fd, c->answer.ptr + c->sent,
-	    c->answer.len - c->sent, MSG_NOSIGNAL);
+	static const char *const lines[] = {
+#define ADMIN_EXIT(symbol, status, line, help) line,
+#include "master/admin.def"
+#undef ADMIN_EXIT
+	};
+
+	return buf_printf(&c->out, c->call.exit == ADMIN_EXIT_REFUSED ?
+	    "%s %s\n" : "%s\n", lines[c->call.exit], c->call.text);
+}
+
+/* A step, and what it wrote as it is sent. The buffer takes it: nothing else is
+ * in it, and a body has its bound. */
+static void
+step_call(struct client *c, uint64_t now_ns)
+{
+	struct buf *body = &c->call.body;
+	bool ok = true;
+
+	c->out.len = c->sent = 0;
+	c->step = call_step(&c->call, now_ns);
+	if (body->len > 0)
+		ok = buf_printf(&c->out, "BODY %zu\n", body->len) &&
+		    buf_append(&c->out, body->ptr, body->len);
+	body->len = 0;
+	if (ok && c->step == CALL_DONE)
+		ok = frame_last(c);
+	if (!ok)
+		drop(c);
+}
+
+/* False: the socket takes no more, or the client is gone. */
+static bool
+send_out(struct client *c)
+{
+	ssize_t n = send(c->fd, c->out.ptr + c->sent, c->out.len - c->sent,
+	    MSG_NOSIGNAL);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n > 0)
-		c->sent += (size_t)n;
-	if (n <= 0 || c->sent == c->answer.len)
+		return false;
+	if (n <= 0) {
 		drop(c);
+		return false;
+	}
+	c->sent += (size_t)n;
+	return c->sent == c->out.len;
+}
+
+/* At once: most answers fit into the socket. Longer ones go on next turn. */
+static void
+go_on(struct client *c, uint64_t now_ns)
+{
+	uint32_t n;
+
+	for (n = 0; n < STEPS_A_TURN; n++) {
+		if (c->sent < c->out.len && !send_out(c))
+			return;
+		if (c->step == CALL_DONE) {
+			drop(c);
+			return;
+		}
+		if (n > 0 && c->step == CALL_WAIT)
+			return;
+		step_call(c, now_ns);
+		if (c->fd < 0)
+			return;
+	}
 }
 
 uint32_t
@@ -394,11 +316,15 @@ admin_polls(struct pollfd *polls)
 	bool room = false;
 
 	for (i = 0; i < ADMIN_CLIENTS_MAX; i++) {
-		if (clients[i].fd < 0)
+		const struct client *c = &clients[i];
+		/* One who waits is only watched for his end. */
+		short events = !c->asked ? POLLIN :
+		    c->sent < c->out.len || c->step == CALL_MORE ? POLLOUT : 0;
+
+		if (c->fd < 0)
 			room = true;
 		else
-			polls[n++] = (struct pollfd){ clients[i].fd,
-			    clients[i].answered ? POLLOUT : POLLIN, 0 };
+			polls[n++] = (struct pollfd){ c->fd, events, 0 };
 	}
 	if (room)
 		polls[n++] = (struct pollfd){ listener, POLLIN, 0 };
@@ -418,11 +344,12 @@ serve_one(const struct pollfd *p, uint64_t now_ns)
 		if (clients[i].fd == p->fd)
 			break;
 	}
-	if (i < ADMIN_CLIENTS_MAX && !clients[i].answered)
-		receive(&clients[i]);
-	/* At once: most answers fit into the socket. */
-	if (i < ADMIN_CLIENTS_MAX && clients[i].fd >= 0 && clients[i].answered)
-		send_answer(&clients[i]);
+	if (i == ADMIN_CLIENTS_MAX)
+		return;
+	if (!clients[i].asked)
+		receive(&clients[i], now_ns);
+	else if ((p->revents & (POLLHUP | POLLERR)) != 0)
+		drop(&clients[i]);
 }
 
 void
@@ -433,6 +360,10 @@ admin_serve(const struct pollfd *polls, uint32_t count, uint64_t now_ns)
 	for (i = 0; i < count; i++) {
 		if (polls[i].revents != 0)
 			serve_one(&polls[i], now_ns);
+	}
+	for (i = 0; i < ADMIN_CLIENTS_MAX; i++) {
+		if (clients[i].fd >= 0 && clients[i].asked)
+			go_on(&clients[i], now_ns);
 	}
 	for (i = 0; i < ADMIN_CLIENTS_MAX; i++) {
 		if (clients[i].fd >= 0 && clients[i].deadline_ns <= now_ns)

@@ -4,15 +4,19 @@
 /*
  * admin - the UNIX socket for memwaldctl and ops scripts, mode 0600.
  *
- *	request	= command *( SP argument ) LF		at most 1 KiB
- *	answer	= ( "OK" | "UNHEALTHY" | "ERROR" SP text ) LF body
+ *	request	= command *( SP ( "--" option [ "=" value ] / operand ) ) LF
+ *	answer	= *( "PROGRESS" SP done SP total SP text LF
+ *		/ "BODY" SP length LF length-bytes ) last
+ *	last	= ( "OK" / "UNHEALTHY" / "LATE" / "ERROR" SP text ) LF
  *
- * One request a connection; the server closes after the answer. admin.def is
- * the list of commands. UNHEALTHY only answers what asked with --check.
+ * A request line has at most 1 KiB. One request a connection; the server closes
+ * after the last line, and an answer without one was cut off. admin.def is the
+ * list of commands.
  *
- * Clients are few, and each has a deadline from connect to close: one that is
- * slow is cut off and delays nobody; beyond ADMIN_CLIENTS_MAX others wait in
- * the kernel's queue.
+ * Clients are few, and each has a deadline: 5 s for its request, and for its
+ * answer as long as the command may take. One that is slow is cut off and
+ * delays nobody; beyond ADMIN_CLIENTS_MAX others wait in the kernel's queue.
+ * What is long is written a piece at a time (call.h).
  *
  * Death:	a socket file that nobody listens on is replaced at the next
  *		start; whether somebody does is decided by connecting. Starts
@@ -26,13 +30,14 @@
 #include "common/err.h"
 #include "master/status.h"
 
-#define ADMIN_CLIENTS_MAX 8
+#define ADMIN_CLIENTS_MAX 16
 #define ADMIN_POLLS_MAX	  (ADMIN_CLIENTS_MAX + 1)
 
 struct pollfd;
 
 enum admin_command {
-#define ADMIN(symbol, name, args, help) ADMIN_##symbol,
+#define ADMIN(symbol, function, name, operands, options, when, seconds, help) \
+	ADMIN_##symbol,
 #include "master/admin.def"
 #undef ADMIN
 	ADMIN_COMMAND_COUNT
@@ -42,6 +47,7 @@ struct admin_plan {
 	const char *path;
 	const struct status_server *server;	/* may change */
 	void (*shutdown)(void);
+	bool (*draining)(void);
 };
 
 /* TEXT of an error is static until the next call. */
@@ -57,9 +63,5 @@ uint32_t admin_polls(struct pollfd *polls);
 void admin_serve(const struct pollfd *polls, uint32_t count, uint64_t now_ns);
 /* The earliest deadline of a client, or UINT64_MAX. */
 uint64_t admin_next_ns(void);
-
-/* The answer to one request line, without its LF. For tests, too. */
-struct buf;
-void admin_answer(char *line, struct buf *out);
 
 #endif

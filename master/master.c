@@ -37,6 +37,12 @@ ask_to_stop(void)
 	stop_asked = true;
 }
 
+static bool
+is_draining(void)
+{
+	return stop_asked || state != MASTER_RUN;
+}
+
 static void
 kill_stuck(uint16_t slot)
 {
@@ -124,7 +130,8 @@ master_run(const struct master_plan *p)
 
 	plan = *p;
 	plan.server.state = state_names[state];
-	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop };
+	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop,
+	    is_draining };
 	e = admin_open(&admin);
 	if (err_is(e)) {
 		log_err(LOG_ERROR, e, "cannot run");

@@ -183,9 +183,49 @@ class Tidy(unittest.TestCase):
         self.none((flag for _, flag in rows if "--" + flag + " "
                    not in manual), "not in the manual: make man")
 
+    def test_every_command_is_documented(self):
+        table = text_of("master/admin.def")
+        plain = re.sub(r"#ifdef MEMWALD_FAULTS.*?#endif", "", table,
+                       flags=re.S)
+        commands = re.findall(r'^ADMIN\(\w+,\s*(\w+),\s*"([\w-]+)",\s*'
+                              r'"([^"]*)",\s*([^"]*?),\s*(?:ANY|RUN),', plain,
+                              re.M)
+        options = re.findall(r'^ADMIN_OPTION\((\w+),\s*"([\w-]+)",\s*'
+                             r'"([^"]*)"', plain, re.M)
+        exits = re.findall(r"^ADMIN_EXIT\(\w+,\s*(\d+)", plain, re.M)
+        self.assertEqual(len(commands), len(re.findall(r"^ADMIN\(", plain,
+                                                       re.M)))
+        self.assertTrue(commands and options and exits)
+        manual = text_of("ops/memwaldctl.8").replace("\\-", "-")
+        manual = re.sub(r"\\f[BIR]", "", manual)
+        complete = text_of("ops/memwaldctl.bash")
+        code = text_of("master/command.c") + "".join(
+            text_of(p) for p in tracked("master/*.c"))
+        want_page, want_words = [], []
+        for function, name, operands, bits in commands:
+            has = [(o, v) for symbol, o, v in options
+                   if symbol == "JSON" or "O(%s)" % symbol in bits]
+            want_page.append(".TP\n%s%s%s\n" % (name, "".join(
+                " [--%s%s]" % (o, v and "=" + v) for o, v in has),
+                operands and " " + operands))
+            want_words.append("\t%s)\n\t\toptions='--help%s'" % (
+                name, "".join(" --%s%s" % (o, v and "=") for o, v in has)))
+            self.assertIn("\ncommand_%s(" % function, code)
+        want_page += [".TP\n--%s%s\n" % (o, v and "=" + v)
+                      for _, o, v in options]
+        want_page += [".TP\n%s\n" % x for x in exits]
+        want_words += [" %s" % name for _, name, _, _ in commands[1:]]
+        self.none((x for x in want_page if x not in manual),
+                  "not in the manual: make man")
+        self.none((x for x in want_words if x not in complete),
+                  "not in the completion: make man")
+        self.none((x for _, x, _ in options if not re.search(
+            r"ADMIN_OPTION_" + x.upper().replace("-", "_"), code)),
+            "nobody reads this option")
+
     def test_shell_scripts(self):
         self.assertTrue(shutil.which("shellcheck"), "shellcheck is missing")
-        scripts = [p for p in tracked() if p.endswith(".sh")
+        scripts = [p for p in tracked() if p.endswith((".sh", ".bash"))
                    or (os.access(os.path.join(ROOT, p), os.X_OK)
                        and text_of(p).startswith(("#!/bin/sh", "#!/bin/bash",
                                                   "#!/usr/bin/env bash")))]

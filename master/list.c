@@ -1,0 +1,133 @@
+#include "common/base.h"
+
+#include "shm/budget.h"
+#include "shm/ordinal_table.h"
+#include "shm/process.h"
+#include "master/admin.h"
+#include "master/child.h"
+#include "master/facts.h"
+#include "master/list.h"
+
+static const struct report_column process_columns[] = {
+	{ "SLOT", "slot", 4 },
+	{ "ROLE", "role", -10 },
+	{ "PID", "pid", 7 },
+	{ "STATE", "state", -9 },
+	{ "UPTIME_MS", "uptime_ms", 10 },
+	{ "RESTARTS", "restarts", 8 },
+	{ "LOOP", "loop", -5 },
+	{ "BEAT_MS", "heartbeat_age_ms", 8 },
+	{ "LAST DEATH", "last_death", -1 },
+};
+
+/* At most 258 rows: one piece. */
+bool
+list_processes(struct call *call)
+{
+	struct report *r = &call->report;
+	uint32_t i;
+
+	report_list(r, "processes", process_columns,
+	    ARRAY_LEN(process_columns));
+	for (i = 0; i < facts_slots(); i++) {
+		struct process_facts f = facts_process((uint16_t)i);
+
+		report_row(r);
+		report_uint(r, f.slot);
+		report_text(r, "%s", f.role);
+		report_uint(r, (uint64_t)f.pid);
+		report_text(r, "%s", f.state);
+		report_uint(r, f.uptime_ms);
+		report_uint(r, f.restarts);
+		report_text(r, "%s", f.loop);
+		report_uint(r, f.beat_age_ms);
+		report_text(r, "%s", f.last_death);
+		report_row_end(r);
+	}
+	report_list_end(r);
+	return true;
+}
+
+static const struct report_column ordinal_columns[] = {
+	{ "ORDINAL", "name", -32 },
+	{ "STATE", "state", -9 },
+	{ "OWNER", "owner", 5 },
+	{ "LIVES", "owner_lives", -5 },
+	{ "VERSION", "version", 7 },
+	{ "SHARD", "shard", -36 },
+};
+
+static void
+put_ordinal(struct report *r, const struct shm_ordinal *o)
+{
+	char shard[UUID_TEXT_LEN + 1];
+
+	uuid_to_text(&o->shard, shard);
+	report_row(r);
+	report_text(r, "%s", o->name);
+	report_text(r, "%s", shm_ordinal_state_name(o->state));
+	report_int(r, o->owner == SHM_NOBODY ? -1 : o->owner);
+	report_bool(r, o->owner != SHM_NOBODY && facts_lives(o->owner));
+	report_uint(r, o->version);
+	report_text(r, "%s", shard);
+	report_row_end(r);
+}
+
+/* A status leaves out those that no worker has and nobody decided about. */
+static bool
+is_idle(uint32_t index, const struct shm_ordinal *o)
+{
+	return index >= child_count() - 1 && index < shm_workers_max() &&
+	    o->version == 0;
+}
+
+bool
+list_ordinals(struct call *call)
+{
+	struct report *r = &call->report;
+	struct cursor *at = &call->cursor;
+	struct shm_ordinal o;
+
+	if (!at->begun)
+		report_list(r, "ordinals", ordinal_columns,
+		    ARRAY_LEN(ordinal_columns));
+	at->begun = true;
+	while (call->body.len < CALL_PIECE_BYTES) {
+		if (err_is(shm_ordinal_get(at->index, &o))) {
+			report_list_end(r);
+			return true;
+		}
+		if (call->command != ADMIN_STATUS || !is_idle(at->index, &o))
+			put_ordinal(r, &o);
+		at->index++;
+	}
+	return false;
+}
+
+bool
+list_budgets(struct call *call)
+{
+	struct report *r = &call->report;
+	uint32_t i;
+
+	report_line(r, "%s", "BUDGET");
+	if (r->json)
+		json_write_open(&r->w, "budgets", '{');
+	for (i = 0; i < SHM_BUDGET_COUNT; i++) {
+		const char *name = shm_budget_name((enum shm_budget)i);
+		uint64_t used = shm_budget_used((enum shm_budget)i);
+		uint64_t limit = shm_budget_limit((enum shm_budget)i);
+
+		report_line(r, "%-24s %llu of %llu", name,
+		    (unsigned long long)used, (unsigned long long)limit);
+		if (!r->json)
+			continue;
+		json_write_open(&r->w, name, '{');
+		json_write_uint64(&r->w, "used", used);
+		json_write_uint64(&r->w, "limit", limit);
+		json_write_close(&r->w, '}');
+	}
+	if (r->json)
+		json_write_close(&r->w, '}');
+	return true;
+}

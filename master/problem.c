@@ -1,0 +1,160 @@
+#include "common/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "shm/budget.h"
+#include "shm/ordinal_table.h"
+#include "shm/process.h"
+#include "shm/store_table.h"
+#include "master/child.h"
+#include "master/facts.h"
+#include "master/problem.h"
+
+#define BEAT_OLD_NS	  (3 * NS_PER_SEC)
+#define ERRORS_IN_ROW_BAD 3
+#define STORES_A_STEP	  512
+
+static void PRINTF_LIKE(2, 3)
+add_problem(struct problems *ps, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ps->count < PROBLEMS_MAX) {
+		va_start(ap, fmt);
+		vsnprintf(ps->text[ps->count], sizeof(ps->text[0]), fmt, ap);
+		va_end(ap);
+	}
+	ps->count++;
+}
+
+static void
+check_processes(struct problems *ps)
+{
+	uint32_t i;
+
+	for (i = 0; i < child_count(); i++) {
+		const struct child *c = child_at(i);
+		struct process_facts f = facts_process(c->slot);
+
+		if (c->pid == 0)
+			add_problem(ps, "%s in slot %u is not running (last "
+			    "death: %s)", f.role, c->slot, *c->last_death != '\0' ?
+			    c->last_death : "none");
+		else if (!c->beaten)
+			add_problem(ps, "%s in slot %u is still starting",
+			    f.role, c->slot);
+		else if (f.beat_age_ms * NS_PER_MS > BEAT_OLD_NS)
+			add_problem(ps, "%s in slot %u: its loop stands still "
+			    "for %llu ms", f.role, c->slot,
+			    (unsigned long long)f.beat_age_ms);
+	}
+}
+
+static void
+check_holders(struct problems *ps, const struct shm_store_info *s)
+{
+	struct shm_slot *slot = shm_store_slot(s->ref);
+	struct lock_facts l = facts_lock(s->ref);
+	uint16_t i;
+
+	if (s->guarded && !facts_lives(s->guard_holder.slot))
+		add_problem(ps, "store %s: its guard is held by slot %u, where "
+		    "nobody lives", s->name, s->guard_holder.slot);
+	else if (s->guarded && s->guard_deadline_ns != 0 &&
+	    s->guard_deadline_ns < clock_mono_ns())
+		add_problem(ps, "store %s: its guard is past its deadline, in "
+		    "phase %s", s->name, tick_phase_name(s->guard_phase));
+	if (l.writer >= 0 && !facts_lives((uint16_t)l.writer))
+		add_problem(ps, "store %s: its lock is held for writing by slot "
+		    "%d, where nobody lives", s->name, l.writer);
+	if (l.reader >= 0 && !facts_lives((uint16_t)l.reader))
+		add_problem(ps, "store %s: its lock is held for reading by slot "
+		    "%d, where nobody lives", s->name, l.reader);
+	for (i = 0; slot != NULL && i < shm_process_count(); i++) {
+		if (!facts_lives(i) && (PEEK(shm_slot_serials(slot)[i]) != 0 ||
+		    PEEK(shm_slot_pins(slot)[i]) != 0))
+			add_problem(ps, "store %s: a serial or pin is held by slot "
+			    "%u, where nobody lives", s->name, i);
+	}
+}
+
+static void
+check_store(struct problems *ps, const struct shm_store_info *s)
+{
+	check_holders(ps, s);
+	if (s->pressure >= SHM_PRESSURE_NO_APPENDS)
+		add_problem(ps, "store %s: %u generations and %llu bytes of WAL "
+		    "wait, it takes no appends", s->name,
+		    s->pending_generations,
+		    (unsigned long long)s->tail_bytes);
+	if (s->errors_in_row >= ERRORS_IN_ROW_BAD)
+		add_problem(ps, "store %s: %u ticks failed in a row, the last "
+		    "in phase %s", s->name, s->errors_in_row,
+		    tick_phase_name(s->last_err_phase));
+}
+
+/* True: that was the last of them. */
+static bool
+check_stores(struct problems *ps, uint32_t *index)
+{
+	struct shm_store_info s;
+	struct shm_ref ref;
+	uint32_t n;
+
+	for (n = 0; n < STORES_A_STEP; n++) {
+		if (!shm_store_next(index, &ref))
+			return true;
+		if (shm_store_peek(ref, &s))
+			check_store(ps, &s);
+	}
+	return false;
+}
+
+static void
+check_budgets(struct problems *ps)
+{
+	uint16_t slot;
+	uint32_t b;
+
+	for (b = 0; b < SHM_BUDGET_COUNT; b++) {
+		for (slot = 0; slot < shm_process_count(); slot++) {
+			uint64_t share = shm_budget_share((enum shm_budget)b, slot);
+
+			if (share != 0 && !facts_lives(slot))
+				add_problem(ps, "budget %s: %llu is held by slot "
+				    "%u, where nobody lives",
+				    shm_budget_name((enum shm_budget)b),
+				    (unsigned long long)share, slot);
+		}
+	}
+}
+
+static void
+check_ordinals(struct problems *ps)
+{
+	struct shm_ordinal o;
+	uint32_t i;
+
+	for (i = 0; i < child_count() - 1; i++) {
+		if (err_is(shm_ordinal_get(i, &o)))
+			continue;
+		if (o.state != SHM_ORDINAL_OWNED || o.owner == SHM_NOBODY)
+			add_problem(ps, "ordinal %s has no owner, its shards take "
+			    "no writes (%s)", o.name,
+			    shm_ordinal_state_name(o.state));
+	}
+}
+
+bool
+problems_find(struct problems *ps, uint32_t *index)
+{
+	if (*index == 0) {
+		ps->count = 0;
+		check_processes(ps);
+		check_budgets(ps);
+		check_ordinals(ps);
+	}
+	return check_stores(ps, index);
+}
