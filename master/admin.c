@@ -21,6 +21,9 @@
 #define OUT_BYTES_MAX		(CALL_BODY_BYTES + 1024)
 #define CLIENT_NS		(5 * NS_PER_SEC)
 #define STEPS_A_TURN		4	/* of one client */
+#define WAITING_MAX		12	/* leaves room for a status */
+#define PROGRESS_NS		(200 * NS_PER_MS)	/* no more often */
+#define SIGN_OF_LIFE_NS		(2 * NS_PER_SEC)	/* no less often */
 
 struct client {
 	int fd;				/* -1: free */
@@ -32,6 +35,8 @@ struct client {
 	struct call call;
 	struct buf out;			/* framed, being sent */
 	size_t sent;
+	uint64_t told_ns;		/* of the last progress */
+	uint64_t told_done, told_total;
 };
 
 static struct admin_plan plan;
@@ -207,6 +212,8 @@ begin_call(struct client *c, char *line, uint64_t now_ns)
 	call_begin(&c->call, line, now_ns);
 	c->asked = true;
 	c->step = CALL_MORE;
+	c->told_ns = now_ns;
+	c->told_done = c->told_total = 0;
 	/* Beyond its deadline the call ends, and then there is its last line
 	 * to be sent. */
 	c->deadline_ns = MAX(c->deadline_ns, c->call.deadline_ns + CLIENT_NS);
@@ -251,20 +258,55 @@ frame_last(struct client *c)
 	    "%s %s\n" : "%s\n", lines[c->call.exit], c->call.text);
 }
 
+/* Progress that is news, or a sign of life. */
+static bool
+frame_progress(struct client *c, uint64_t now_ns)
+{
+	const struct call *call = &c->call;
+	bool news = call->progress_known &&
+	    (call->progress_done != c->told_done ||
+	    call->progress_total != c->told_total);
+
+	if (c->step != CALL_WAIT || now_ns - c->told_ns <
+	    (news ? PROGRESS_NS : SIGN_OF_LIFE_NS))
+		return true;
+	c->told_ns = now_ns;
+	c->told_done = call->progress_done;
+	c->told_total = call->progress_total;
+	return buf_printf(&c->out, "PROGRESS %llu %llu %s\n",
+	    (unsigned long long)call->progress_done,
+	    (unsigned long long)call->progress_total, call->progress_text);
+}
+
+static uint32_t
+waiting_calls(void)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < ADMIN_CLIENTS_MAX; i++)
+		n += clients[i].fd >= 0 && clients[i].asked &&
+		    clients[i].step == CALL_WAIT;
+	return n;
+}
+
 /* A step, and what it wrote as it is sent. The buffer takes it: nothing else is
  * in it, and a body has its bound. */
 static void
 step_call(struct client *c, uint64_t now_ns)
 {
 	struct buf *body = &c->call.body;
-	bool ok = true;
+	bool ok = true, waited = c->step == CALL_WAIT;
 
 	c->out.len = c->sent = 0;
 	c->step = call_step(&c->call, now_ns);
+	if (c->step == CALL_WAIT && !waited && waiting_calls() > WAITING_MAX)
+		c->step = call_refuse(&c->call, "too many commands are under "
+		    "way, try again later");
 	if (body->len > 0)
 		ok = buf_printf(&c->out, "BODY %zu\n", body->len) &&
 		    buf_append(&c->out, body->ptr, body->len);
 	body->len = 0;
+	ok = ok && frame_progress(c, now_ns);
 	if (ok && c->step == CALL_DONE)
 		ok = frame_last(c);
 	if (!ok)

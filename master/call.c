@@ -2,10 +2,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/clock.h"
 #include "master/call.h"
 #include "master/command.h"
+
+#define TIMEOUT_SECS_MAX 86400u
 
 enum when { ANY, RUN };			/* RUN: not while draining */
 
@@ -133,6 +136,26 @@ take_words(struct call *call, const struct row *row, char *line)
 		call_refuse(call, "%s: needs %s", row->name, row->operands);
 }
 
+/* Until the call is given up: the row's, or --timeout. */
+static uint64_t
+seconds_of(struct call *call, const struct row *row)
+{
+	const char *value = call->values[ADMIN_OPTION_TIMEOUT];
+	unsigned long seconds;
+	char *end;
+
+	if (value == NULL)
+		return row->seconds;
+	seconds = strtoul(value, &end, 10);
+	if (strspn(value, "0123456789") == 0 || *end != '\0' || seconds == 0 ||
+	    seconds > TIMEOUT_SECS_MAX) {
+		call_refuse(call, "%s: --timeout is 1 to %u seconds",
+		    row->name, TIMEOUT_SECS_MAX);
+		return 0;
+	}
+	return seconds;
+}
+
 void
 call_begin(struct call *call, char *line, uint64_t now_ns)
 {
@@ -152,8 +175,8 @@ call_begin(struct call *call, char *line, uint64_t now_ns)
 		call_refuse(call, "no such command; see memwaldctl --help");
 		return;
 	}
-	call->deadline_ns = now_ns + rows[i].seconds * NS_PER_SEC;
 	take_words(call, &rows[i], line);
+	call->deadline_ns = now_ns + seconds_of(call, &rows[i]) * NS_PER_SEC;
 	report_init(&call->report, &call->body,
 	    call->given[ADMIN_OPTION_JSON]);
 	if (call->exit == ADMIN_EXIT_OK && rows[i].when == RUN &&
@@ -168,19 +191,40 @@ call_step(struct call *call, uint64_t now_ns)
 
 	if (call->exit == ADMIN_EXIT_REFUSED)
 		return CALL_DONE;
-	if (now_ns >= call->deadline_ns) {
-		call->exit = ADMIN_EXIT_LATE;
-		return CALL_DONE;
-	}
 	call->now_ns = now_ns;
 	step = rows[call->command].step(call);
 	if (report_full(&call->report))
 		return call_refuse(call, "no memory for the answer");
+	if (call_late(call) && call->exit != ADMIN_EXIT_REFUSED) {
+		call->exit = ADMIN_EXIT_LATE;
+		return CALL_DONE;
+	}
 	return step;
+}
+
+bool
+call_late(const struct call *call)
+{
+	return call->now_ns >= call->deadline_ns;
+}
+
+void
+call_progress(struct call *call, uint64_t done, uint64_t total,
+    const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(call->progress_text, sizeof(call->progress_text), fmt, ap);
+	va_end(ap);
+	call->progress_known = true;
+	call->progress_done = done;
+	call->progress_total = total;
 }
 
 void
 call_end(struct call *call)
 {
+	work_end(call);
 	buf_free(&call->body);
 }

@@ -21,6 +21,7 @@
 #include "master/cursor.h"
 #include "master/problem.h"
 #include "master/report.h"
+#include "master/work.h"
 
 enum admin_option {
 #define ADMIN_OPTION(symbol, name, value, help) ADMIN_OPTION_##symbol,
@@ -50,7 +51,7 @@ enum call_step {
 struct call {
 	uint32_t command;		/* enum admin_command */
 	uint64_t now_ns;		/* shm_lock_now_ns of this step */
-	uint64_t deadline_ns;		/* the call ends LATE by itself */
+	uint64_t deadline_ns;		/* then comes the last step: call_late */
 
 	/* The request. */
 	bool given[ADMIN_OPTION_COUNT];
@@ -68,6 +69,12 @@ struct call {
 	uint32_t section;
 	struct cursor cursor;
 	struct problems problems;
+	struct work work;
+
+	/* How far it is; sent when it changed, or was not sent for long. */
+	bool progress_known;
+	uint64_t progress_done, progress_total;
+	char progress_text[100];
 };
 
 /* Takes the request line, without its LF; pointers into it are kept. */
@@ -79,5 +86,10 @@ void call_end(struct call *);
 /* For commands: ends the call with a reason. */
 enum call_step call_refuse(struct call *, const char *fmt, ...)
     PRINTF_LIKE(2, 3);
+/* For commands: this is the last step, the call ends LATE after it. */
+bool call_late(const struct call *);
+/* For commands that take long: how far they are, in each step. */
+void call_progress(struct call *, uint64_t done, uint64_t total,
+    const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 #endif

@@ -95,6 +95,16 @@ command_ordinals(struct call *call)
 }
 
 enum call_step
+command_jobs(struct call *call)
+{
+	static list_section *const sections[] = {
+		begin, list_jobs, status_gap, list_lanes
+	};
+
+	return list(call, sections, ARRAY_LEN(sections));
+}
+
+enum call_step
 command_log_level(struct call *call)
 {
 	struct shm_command m = { .kind = SHM_MAIL_LOG_LEVEL };

@@ -7,6 +7,7 @@
 #include "shm/mutex.h"
 #include "shm/process.h"
 #include "master/cover.h"
+#include "master/mail.h"
 #include "master/master.h"
 #include "master/signal.h"
 #include "master/socket.h"
@@ -103,9 +104,9 @@ poll_ms(uint64_t now_ns)
 static void
 turn(void)
 {
-	struct pollfd polls[1 + ADMIN_POLLS_MAX] = {
-		{ plan.signal_fd, POLLIN, 0 } };
-	uint32_t count = 1 + admin_polls(polls + 1);
+	struct pollfd polls[2 + ADMIN_POLLS_MAX] = {
+		{ plan.signal_fd, POLLIN, 0 }, mail_poll() };
+	uint32_t count = 2 + admin_polls(polls + 2);
 	struct signal_seen seen = { false, false };
 	uint64_t now_ns;
 
@@ -117,7 +118,8 @@ turn(void)
 	child_reap(now_ns);
 	child_refill(now_ns);
 	child_watch(now_ns);
-	admin_serve(polls + 1, count - 1, now_ns);
+	mail_receive();
+	admin_serve(polls + 2, count - 2, now_ns);
 	step(now_ns);
 }
 

@@ -32,7 +32,7 @@ _memwaldctl()
 	case $command in
 	'')
 		options='--admin-socket= --data-dir= --help --help-man --completion'
-		operands='status workers stores shards ordinals log-level shutdown' ;;
+		operands='status workers stores shards ordinals jobs seal fold log-level shutdown' ;;
 	status)
 		options='--help --json --check'
 		operands='' ;;
@@ -47,6 +47,15 @@ _memwaldctl()
 		operands='' ;;
 	ordinals)
 		options='--help --json'
+		operands='' ;;
+	jobs)
+		options='--help --json'
+		operands='' ;;
+	seal)
+		options='--help --json --kind= --all --timeout='
+		operands='' ;;
+	fold)
+		options='--help --json --kind= --all --timeout='
 		operands='' ;;
 	log-level)
 		options='--help --json'

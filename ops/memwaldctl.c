@@ -74,9 +74,7 @@ join(char **words, int count, char *line, size_t bytes)
 		    words[i]);
 
 		at += (size_t)n;
-		/* A blank would make two words of one. */
-		if (at >= bytes - 1 || words[i][strcspn(words[i], " \t\r\n")] !=
-		    '\0')
+		if (at >= bytes - 1 || strpbrk(words[i], "\r\n") != NULL)
 			return false;
 	}
 	line[at] = '\n';
@@ -111,8 +109,8 @@ ask(const char *socket_path, char **words, int count)
 		return refused();
 	}
 	if (!join(words, count, line, sizeof(line))) {
-		fprintf(stderr, "memwaldctl: the request is too long, or a "
-		    "word of it has a blank\n");
+		fprintf(stderr, "memwaldctl: the request has more than a "
+		    "line, or is too long\n");
 		return refused();
 	}
 	return answer_ask(&plan);

@@ -39,7 +39,7 @@ enum shm_mail {
 const char *shm_mail_name(uint32_t);
 
 #define SHM_MAILBOX_ROOM 256u
-#define SHM_MAIL_TEXT 24
+#define SHM_MAIL_TEXT 136u	/* holds a store's name */
 
 struct shm_command {
 	uint32_t kind;			/* enum shm_mail */
@@ -49,10 +49,11 @@ struct shm_command {
 	struct shm_ref store;		/* incarnation 0: none */
 	struct uuid shard;
 	uint64_t args[4];		/* REPLY to FOLD: args[0] is the count */
-	char text[SHM_MAIL_TEXT];	/* a short word, NUL padded */
+	char text[SHM_MAIL_TEXT];	/* a word or a name, NUL padded */
 };
 
-static_assert(sizeof(struct shm_command) == 104, "small, and no holes");
+static_assert(SHM_MAIL_TEXT > SHM_STORE_NAME_MAX, "with its NUL");
+static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 
 /* A fresh token, of this life alone. */
 uint64_t shm_mailbox_token(void);

@@ -51,6 +51,8 @@
 #define METRIC_SUCCESS(X)	X(SUCCESS, "success") X(FAILED, "failed")
 #define METRIC_DEMAND(X)	X(WRITTEN, "written") \
 				X(UNCHANGED, "unchanged") X(FAILED, "failed")
+/* Of the maintainer: runs.h. */
+#define METRIC_LANE(X)		X(SEAL, "seal") X(GUARDED, "guarded")
 /* As enum store_kind; ROUTE is the contract's "kind absent". */
 #define METRIC_KIND(X)		STORE_KINDS(X)
 #define METRIC_KIND_OR_ROUTE(X)	STORE_KINDS(X) X(ROUTE, "")
@@ -68,7 +70,8 @@
 	X(FOLD_RESULT, "result") X(FOLD_PHASE, "phase") \
 	X(COLLECTED, "what") \
 	X(SUCCESS, "result") X(DEMAND, "result") X(KIND, "kind") \
-	X(KIND_OR_ROUTE, "kind") X(TICK_PHASE, "phase") X(STATUS, "status")
+	X(LANE, "lane") X(KIND_OR_ROUTE, "kind") \
+	X(TICK_PHASE, "phase") X(STATUS, "status")
 
 /* METRIC_FLUSH_YES, METRIC_FLUSH_COUNT and so on. */
 enum metric_flush {
@@ -118,6 +121,12 @@ enum metric_demand {
 	METRIC_DEMAND(X)
 #undef X
 	METRIC_DEMAND_COUNT
+};
+enum metric_lane {
+#define X(v, text) METRIC_LANE_##v,
+	METRIC_LANE(X)
+#undef X
+	METRIC_LANE_COUNT
 };
 enum metric_kind {
 #define X(v, text) METRIC_KIND_##v,

@@ -13,12 +13,13 @@
 #define AGAIN_NS	(50 * NS_PER_MS)
 
 enum lane_name { LANE_SEAL, LANE_GUARDED, LANE_COUNT };
+static_assert((int)LANE_COUNT == (int)METRIC_LANE_COUNT, "counted by lane");
 enum queue_name { QUEUE_FIRST, QUEUE_OTHER, QUEUE_COUNT };
 
 struct lane {
 	struct list queues[QUEUE_COUNT];
 	uint32_t turn;			/* which queue is next */
-	uint32_t running;
+	uint32_t running, queued;
 };
 
 struct job {			/* one store that is, or will be, in a lane */
@@ -75,6 +76,7 @@ queue(struct job *j)
 	if (!list_empty(&j->queue_link) && (j->first || !first))
 		return;
 	j->first = first;
+	lane->queued += list_empty(&j->queue_link);
 	list_remove(&j->queue_link);
 	list_append(&lane->queues[first ? QUEUE_FIRST : QUEUE_OTHER],
 	    &j->queue_link);
@@ -237,8 +239,14 @@ outcome(const struct job *j, const struct shm_command *c)
 static uint64_t
 count_of(const struct job *j, const struct shm_command *c)
 {
-	return c->kind == SHM_MAIL_COMPACT ?
-	    compact_pack(&j->result.compacted) : j->result.reclaimed;
+	switch (c->kind) {
+	case SHM_MAIL_COMPACT:
+		return compact_pack(&j->result.compacted);
+	case SHM_MAIL_SEAL:
+		return j->result.sealed;
+	default:
+		return j->result.reclaimed;
+	}
 }
 
 /* Whoever has the guard gives it back, maybe before the asker gives up. */
@@ -369,8 +377,10 @@ next_of(struct lane *lane)
 		struct list *l = list_pop(&lane->queues[lane->turn]);
 
 		lane->turn = (lane->turn + 1) % QUEUE_COUNT;
-		if (l != NULL)
-			return l;
+		if (l == NULL)
+			continue;
+		lane->queued--;
+		return l;
 	}
 	return NULL;
 }
@@ -403,6 +413,10 @@ run_queues(uint32_t kind)
 		    runs.plan.env->config->maintain_concurrency &&
 		    (l = next_of(lane)) != NULL)
 			start_job(CONTAINER_OF(l, struct job, queue_link));
+		shm_metric_set(METRIC_memwald_runs_running,
+		    SHM_LABEL2(KIND, i, kind), lane->running);
+		shm_metric_set(METRIC_memwald_runs_queued,
+		    SHM_LABEL2(KIND, i, kind), lane->queued);
 	}
 }
 

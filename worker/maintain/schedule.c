@@ -8,6 +8,7 @@
 #include "shm/ordinal_table.h"
 #include "worker/lance/own.h"
 #include "worker/maintain/make_room.h"
+#include "worker/maintain/opener.h"
 #include "worker/maintain/rate.h"
 #include "worker/maintain/runs.h"
 #include "worker/maintain/schedule.h"
@@ -96,6 +97,9 @@ schedule_command(const struct shm_command *c)
 		return true;
 	case SHM_MAIL_RELIEVE:
 		make_room(c->args[0], seal);
+		return true;
+	case SHM_MAIL_OPEN:
+		opener_ask(c);
 		return true;
 	default:
 		return runs_command(c);
@@ -205,6 +209,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	    ticker_span_ns(config), ended, skipped });
 	ticker_start(&(struct ticker_plan){ config, loop, runs_request,
 	    forced });
+	opener_start(pool, root);
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		delete_marked(kind);
 	walk_start(&(struct walk_plan){ loop, pool, root, found,
@@ -243,5 +248,6 @@ schedule_drain(bool seal_too)
 bool
 schedule_idle(void)
 {
-	return runs_idle() && !sched.trash_runs && walk_idle();
+	return runs_idle() && !sched.trash_runs && walk_idle() &&
+	    opener_idle();
 }

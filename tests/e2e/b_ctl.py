@@ -1,0 +1,370 @@
+"""memwaldctl: each command for people and as JSON, wrong words, nobody there.
+
+The server's side is master/admin.def; the exit statuses are that table's.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from harness import ROOT, SLOW, Server, build_path, wait_for
+from rows import row
+
+DONE, REFUSED, UNREACHABLE, UNHEALTHY, LATE = range(5)
+
+
+def start(server, *words, **kw):
+    return subprocess.Popen(
+        [build_path("memwaldctl", server.build),
+         "--admin-socket=" + server.socket, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+
+
+def end(process, timeout=60):
+    """(exit status, standard output, standard error)"""
+    out, err = process.communicate(timeout=timeout * SLOW)
+    return process.returncode, out, err
+
+
+def ctl(server, *words):
+    return end(start(server, *words))
+
+
+def ask(server, *words):
+    """The object of --json; the command must be done."""
+    status, out, err = ctl(server, *words, "--json")
+    if status != DONE or err:
+        raise AssertionError("%s: %d %s %s" % (words, status, out, err))
+    return json.loads(out)
+
+
+class Ctl(unittest.TestCase):
+    def refused(self, server, part, *words):
+        status, out, err = ctl(server, *words)
+        self.assertEqual((status, out), (REFUSED, ""), err)
+        self.assertTrue(err.startswith("memwaldctl: "), err)
+        self.assertIn(part, err)
+
+
+class Lists(Ctl):
+    @classmethod
+    def setUpClass(cls):
+        cls.s = Server.during(cls.addClassCleanup, workers=2, args=[
+            "--rollout-flush-interval-secs=0"])
+        cls.s.wait_walked()
+        with cls.s.client() as c:
+            c.create("st")
+            c.append("st", [row("a")], flush=True).must(201)
+            c.append("st", [row("b")]).must(201)
+            c.post("/api/v1/generic", {"name": "st", "schema": {"columns": [
+                ["id", {"type": "string", "nullable": False}]]}}).must(201)
+            c.post("/api/v1/generic/st/rows",
+                   {"rows": [{"id": "g"}]}).must(201)
+
+    def test_workers(self):
+        rows = ask(self.s, "workers")["processes"]
+        self.assertEqual([p["role"] for p in rows],
+                         ["master", "maintainer", "worker", "worker"])
+        self.assertEqual({p["pid"] for p in rows}, set(self.s.pids()))
+        status, out, _ = ctl(self.s, "workers")
+        self.assertEqual((status, len(out.splitlines())), (DONE, 5))
+
+    def test_stores(self):
+        names = {(x["kind"], x["name"])
+                 for x in ask(self.s, "stores")["stores"]}
+        self.assertEqual(names, {("rollout", "st"), ("generic", "st")})
+        one, = ask(self.s, "stores", "st", "--kind=rollout")["stores"]
+        self.assertEqual(one["pending_generations"], 1)
+        self.assertEqual(one["tail_shards"], 1)
+        self.assertEqual(ask(self.s, "stores", "other")["stores"], [])
+        out = self.s.ctl("stores", "--kind=generic").splitlines()
+        self.assertEqual(len(out), 2)
+        self.assertEqual(out[1].split()[:2], ["generic", "st"])
+
+    def test_shards(self):
+        rows = ask(self.s, "shards", "st")["shards"]
+        self.assertEqual(sum(x["pending_generations"] for x in rows), 1)
+        self.assertTrue(all(x["claim_live"] for x in rows), rows)
+        self.assertLessEqual({x["ordinal"] for x in rows},
+                             {"test", "test#1"})
+        self.assertEqual({x["kind"] for x in rows}, {"rollout", "generic"})
+        known = {x["shard"] for x in ask(self.s, "ordinals")["ordinals"]}
+        self.assertLessEqual({x["shard"] for x in rows}, known)
+        self.assertEqual(len(self.s.ctl("shards").splitlines()),
+                         1 + len(rows))
+
+    def test_ordinals(self):
+        rows = ask(self.s, "ordinals")["ordinals"]
+        self.assertEqual([x["name"] for x in rows[:3]],
+                         ["test", "test#1", "test#2"])
+        self.assertEqual([x["owner_lives"] for x in rows[:3]],
+                         [True, True, False])
+        self.assertIn("test#1", self.s.ctl("ordinals"))
+
+    def test_jobs(self):
+        found = ask(self.s, "jobs")
+        self.assertEqual(len(found["lanes"]), 6)
+        self.assertEqual({x["queued"] for x in found["lanes"]}, {0})
+        self.assertIn("guarded", self.s.ctl("jobs"))
+
+    def test_wrong_words(self):
+        for part, words in (
+                ("no such command", ["dance"]),
+                ("one word too many", ["workers", "2"]),
+                ("has no option", ["workers", "--kind=rollout"]),
+                ("has no option", ["status", "--chec"]),
+                ("is one of rollout|", ["stores", "--kind=roll"]),
+                ("takes rollout|", ["stores", "--kind"]),
+                ("takes no value", ["stores", "--json=1"]),
+                ("given twice", ["stores", "--json", "--json"]),
+                ("needs error|warn", ["log-level"]),
+                ("error, warn", ["log-level", "loud"]),
+                ("or say --all", ["fold"]),
+                ("or say --all", ["fold", "st", "--all"]),
+                ("no store none", ["fold", "none"]),
+                ("no store st", ["fold", "st", "--kind=datagen"]),
+                ("no store none", ["seal", "none", "--json"]),
+                ("so long a name", ["seal", "x" * 129]),
+                ("1 to 86400", ["seal", "st", "--timeout=0"]),
+                ("1 to 86400", ["seal", "st", "--timeout=1s"]),
+                ("too long", ["seal", "x" * 2000])):
+            with self.subTest(words=words):
+                self.refused(self.s, part, *words)
+
+    def test_log_level(self):
+        self.assertEqual(ctl(self.s, "log-level", "debug")[0], DONE)
+        ask(self.s, "log-level", "info")
+
+    def test_who_goes_away_is_forgotten(self):
+        for _ in range(40):
+            c = socket.socket(socket.AF_UNIX)
+            c.connect(self.s.socket)
+            c.send(b"status --json\n")
+            c.close()
+        self.assertTrue(ask(self.s, "workers"))
+
+
+class Work(Ctl):
+    def test_seal_and_fold(self):
+        with Server(args=["--rollout-flush-interval-secs=0"]) as s, \
+                s.client() as c:
+            s.wait_walked()
+            for k in range(3):
+                c.create("s%d" % k)
+                c.append("s%d" % k, [row("a")]).must(201)
+            one, = ask(s, "seal", "s0")["stores"]
+            self.assertEqual(
+                (one["kind"], one["name"], one["generations"],
+                 one["pending_generations"], one["tail_bytes"],
+                 one["result"]), ("rollout", "s0", 1, 1, 0, "done"))
+            # Twice is the same as once.
+            one, = ask(s, "seal", "s0")["stores"]
+            self.assertEqual((one["generations"], one["result"]), (0, "done"))
+            status, out, _ = ctl(s, "fold", "s0")
+            self.assertEqual(status, DONE)
+            self.assertEqual(out.splitlines()[1].split(),
+                             ["rollout", "s0", "1", "0", "0", "done"])
+            self.assertEqual(
+                {x["name"] for x in ask(s, "fold", "--all")["stores"]},
+                {"s1", "s2"})
+            self.assertEqual(ask(s, "fold", "--all"), {"stores": []})
+            for k in range(3):
+                self.assertEqual(len(c.list("s%d" % k)), 1)
+
+    def test_a_store_that_is_not_resident(self):
+        with Server() as s, s.client() as c:
+            c.create("st")
+            c.append("st", [row("a")]).must(201)
+            s.restart()
+            s.wait_walked()
+            one, = ask(s, "fold", "st")["stores"]
+            self.assertEqual((one["pending_generations"], one["result"]),
+                             (0, "done"))
+
+    def test_progress_jobs_and_deadline(self):
+        """While a fold is held: who asks is told, who also asks shares it,
+        who gives up is told that it goes on."""
+        with Server(args=["--rollout-flush-interval-secs=0"]) as s, \
+                s.client() as c:
+            s.wait_walked()
+            c.create("st")
+            for k in range(3):
+                c.append("st", [row("r%d" % k)], flush=True).must(201)
+            s.fault("fold_prepare=hold:1")
+            first = start(s, "fold", "st")
+            # Never more than one line a step, and each is one of ours.
+            self.assertEqual(first.stderr.readline(),
+                             "0 of 3 generations, in prepare\n")
+            second = start(s, "fold", "st", "--json")
+            jobs = ask(s, "jobs")
+            job, = jobs["jobs"]
+            self.assertEqual((job["store"], job["holds"], job["phase"]),
+                             ("st", "guard", "prepare"))
+            self.assertEqual(sum(x["running"] for x in jobs["lanes"]
+                                 if x["lane"] == "guarded"), 1)
+            status, out, err = ctl(s, "fold", "st", "--timeout=1")
+            self.assertEqual(status, LATE, err)
+            self.assertIn("not done yet", out)
+            self.assertIn("goes on", err)
+            s.fault("fold_prepare=off")
+            self.assertEqual(end(first)[0], DONE)
+            status, out, err = end(second)
+            self.assertEqual((status, err), (DONE, ""))
+            self.assertEqual(json.loads(out)["stores"][0]["result"], "done")
+            self.assertEqual(len(c.list("st")), 3)
+
+    def test_a_failure_is_said(self):
+        with Server(args=["--rollout-flush-interval-secs=0"]) as s, \
+                s.client() as c:
+            s.wait_walked()
+            c.create("st")
+            c.append("st", [row("a")], flush=True).must(201)
+            s.fault("fold_prepare=fail:5")
+            status, out, err = ctl(s, "fold", "st", "--json")
+            s.fault("fold_prepare=off")
+            self.assertEqual(status, REFUSED)
+            self.assertIn("1 of 1 stores failed", err)
+            self.assertNotEqual(json.loads(out)["stores"][0]["result"],
+                                "done")
+            self.assertEqual(ask(s, "fold", "st")["stores"][0]["result"],
+                             "done")
+
+    def test_the_maintainer_dies(self):
+        with Server(args=["--rollout-flush-interval-secs=0"]) as s, \
+                s.client() as c:
+            s.expect_panic = True
+            s.wait_walked()
+            c.create("st")
+            c.append("st", [row("a")], flush=True).must(201)
+            s.fault("fold_prepare=hold:1")
+            asked = start(s, "fold", "st")
+            self.assertIn("in prepare", asked.stderr.readline())
+            s.fault("fold_prepare=off")
+            s.kill(s.processes("maintainer")[0])
+            # Dead, or already done with it when it died.
+            self.assertIn(end(asked)[0], (REFUSED, DONE))
+            wait_for("another maintainer", lambda: s.processes("maintainer"))
+            one, = ask(s, "fold", "st")["stores"]
+            self.assertEqual((one["pending_generations"], one["result"]),
+                             (0, "done"))
+
+    def test_fold_while_draining_is_refused(self):
+        with Server(args=["--drain-secs=60"]) as s, s.client() as c:
+            c.create("st")
+            held = s.raw()
+            held.send(b"POST /api/v1/rollouts/st/records HTTP/1.1\r\n"
+                      b"Host: x\r\nContent-Type: application/json\r\n"
+                      b"Content-Length: 100\r\n\r\n{")
+            wait_for("a request", lambda: c.metrics()[
+                "memwald_requests_in_flight"] >= 1)
+            s.ctl("shutdown")
+            self.refused(s, "draining", "fold", "st")
+            self.assertIn("draining", ask(s, "status")["state"])
+            held.sock.close()
+            self.assertEqual(s.proc.wait(60 * SLOW), 0)
+            s.killed = True
+
+
+class Nobody(unittest.TestCase):
+    def run_at(self, path):
+        return subprocess.run(
+            [build_path("memwaldctl"), "--admin-socket=" + path, "status"],
+            capture_output=True, text=True, timeout=60 * SLOW)
+
+    def test_dead_servers_and_odd_ones(self):
+        tmp = tempfile.mkdtemp(prefix="memwald-test-")
+        self.addCleanup(shutil.rmtree, tmp, True)
+        path = os.path.join(tmp, "s")
+        self.assertEqual(self.run_at(path).returncode, UNREACHABLE)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+            done = self.run_at(path)	# nobody listens
+            self.assertEqual(done.returncode, UNREACHABLE)
+            self.assertIn("no server answers", done.stderr)
+            dead.listen()
+            for said, want, part in (
+                    (b"", UNREACHABLE, "cut off"),
+                    (b"BODY 10\n12345", UNREACHABLE, "cut off"),
+                    (b"BODY 3\nab\n", UNREACHABLE, "cut off"),
+                    (b"BODY 3\nab\nUNHEALTHY\n", UNHEALTHY, ""),
+                    (b"LATE\n", LATE, "goes on"),
+                    (b"ERROR no\n", REFUSED, "memwaldctl: no"),
+                    (b"WELL\n", REFUSED, "another version"),
+                    (b"PROGRESS x\nOK\n", DONE, "")):
+                with self.subTest(said=said):
+                    asked = subprocess.Popen(
+                        [build_path("memwaldctl"), "--socket", path,
+                         "status"], stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE, text=True)
+                    peer, _ = dead.accept()
+                    self.assertEqual(peer.recv(100), b"status\n")
+                    peer.sendall(said)
+                    peer.close()
+                    status, out, err = end(asked)
+                    self.assertEqual(status, want, err)
+                    self.assertIn(part, err)
+        done = self.run_at("x" * 200)
+        self.assertEqual(done.returncode, REFUSED)
+        self.assertIn("longer than 107 bytes", done.stderr)
+
+
+class Manual(unittest.TestCase):
+    def run_ctl(self, *words):
+        return subprocess.run([build_path("memwaldctl"), *words],
+                              capture_output=True, text=True)
+
+    def test_pages_are_what_the_binaries_print(self):
+        for name, binary, flag in (
+                ("memwald.8", "memwald", "--help-man"),
+                ("memwaldctl.8", "memwaldctl", "--help-man"),
+                ("memwaldctl.bash", "memwaldctl", "--completion")):
+            with self.subTest(name), \
+                    open(os.path.join(ROOT, "ops", name)) as f:
+                self.assertEqual(f.read(), subprocess.run(
+                    [build_path(binary), flag], capture_output=True,
+                    text=True, check=True).stdout, "make man")
+
+    def test_help(self):
+        done = self.run_ctl("--help")
+        self.assertEqual((done.returncode, done.stderr), (DONE, ""))
+        for word in ("fold [STORE]", "--timeout=SECS", "  4  "):
+            self.assertIn(word, done.stdout)
+        done = self.run_ctl("fold", "--help")
+        self.assertEqual(done.returncode, DONE)
+        self.assertIn("[--timeout=SECS] [STORE]", done.stdout)
+        self.assertEqual(self.run_ctl("dance", "--help").returncode, REFUSED)
+        self.assertEqual(self.run_ctl().returncode, REFUSED)
+        self.assertEqual(self.run_ctl("--odd", "x").returncode, REFUSED)
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        script = ("source ops/memwaldctl.bash; compopt() { :; }; "
+                  "COMP_WORDS=(%s); COMP_CWORD=%d; _memwaldctl; "
+                  'printf "%%s\\n" "${COMPREPLY[@]}"' % (
+                      " ".join("'%s'" % w for w in words), len(words) - 1))
+        done = subprocess.run(["bash", "-c", script], capture_output=True,
+                              text=True, cwd=ROOT, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(self.complete("memwaldctl", "sh"),
+                         ["shards", "shutdown"])
+        self.assertEqual(self.complete("memwaldctl", "log-level", "w"),
+                         ["warn"])
+        self.assertEqual(self.complete("memwaldctl", "stores", "--k"),
+                         ["--kind="])
+        self.assertEqual(
+            self.complete("memwaldctl", "stores", "--kind", "=", "g"),
+            ["generic"])
+        self.assertEqual(self.complete("memwaldctl", "--data-dir", "=", "x",
+                                       "jo"), ["jobs"])
+        self.assertEqual(self.complete("memwaldctl", "dance", ""), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
