@@ -200,6 +200,7 @@ serve(const struct config *c, int signal_fd, int *status)
 	plan.listen_fds = listen_fds;
 	plan.listen_count = workers;
 	plan.drain_ns = c->drain_secs * NS_PER_SEC;
+	plan.drain_delay_ns = c->drain_delay_secs * NS_PER_SEC;
 	plan.server = (struct status_server){
 		.instance_id = id,
 		.host = c->host,

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "master/cover.h"
 #include "master/mail.h"
 #include "master/master.h"
@@ -21,7 +22,8 @@ static const char *const state_names[] = {
 static struct master_plan plan;
 static enum master_state state;
 static uint64_t kill_at_ns;		/* deadline of the drain */
-static bool stop_asked;
+static uint64_t delay_until_ns;		/* end of the delay before it */
+static uint32_t stops_asked;
 
 static void
 enter(enum master_state next)
@@ -35,7 +37,7 @@ enter(enum master_state next)
 static void
 ask_to_stop(void)
 {
-	stop_asked = true;
+	stops_asked++;
 }
 
 static bool
@@ -50,9 +52,19 @@ kill_stuck(uint16_t slot)
 	child_kill(slot, "it held a lock of the segment for too long");
 }
 
+/* Balancers are to look away while there still is somebody who answers. */
+static void
+begin_delay(uint64_t now_ns)
+{
+	delay_until_ns = now_ns + plan.drain_delay_ns;
+	shm_server_set(SHM_SERVER_DRAINING);
+	enter(MASTER_DRAIN_DELAY);
+}
+
 static void
 begin_drain(uint64_t now_ns)
 {
+	shm_server_set(SHM_SERVER_DRAINING);
 	kill_at_ns = now_ns + plan.drain_ns;
 	child_no_more();
 	child_stop(SHM_ROLE_WORKER);
@@ -68,7 +80,13 @@ step(uint64_t now_ns)
 {
 	switch (state) {
 	case MASTER_RUN:
-		if (stop_asked)
+		if (stops_asked > 0)
+			begin_delay(now_ns);
+		else
+			cover_look(now_ns);
+		break;
+	case MASTER_DRAIN_DELAY:
+		if (stops_asked > 1 || now_ns >= delay_until_ns)
 			begin_drain(now_ns);
 		else
 			cover_look(now_ns);
@@ -86,7 +104,8 @@ step(uint64_t now_ns)
 	default:
 		MUST(state == MASTER_DONE);
 	}
-	if (state != MASTER_RUN && state != MASTER_DONE && now_ns >= kill_at_ns)
+	if ((state == MASTER_DRAIN_WORKERS ||
+	    state == MASTER_DRAIN_MAINTAINER) && now_ns >= kill_at_ns)
 		child_kill_all();
 }
 
@@ -95,6 +114,8 @@ poll_ms(uint64_t now_ns)
 {
 	uint64_t next_ns = MIN(child_next_ns(now_ns), admin_next_ns());
 
+	if (state == MASTER_DRAIN_DELAY)
+		next_ns = MIN(next_ns, delay_until_ns);
 	if (next_ns <= now_ns)
 		return 0;
 	/* Up, or the last part of a millisecond would be spun away. */

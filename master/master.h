@@ -8,9 +8,11 @@
  * its children. It forks at any time, so it has no ring, no thread and no
  * library handle, does no storage I/O and never touches a row.
  *
- * Stopping has steps, in this order, under one deadline (--drain-secs): the
- * workers are told and leave, then the maintainer, then what is left at the
- * deadline is killed.
+ * Stopping begins with --drain-delay-secs in which all goes on, but the server
+ * says that it is not ready and ends connections with their next reply. Being
+ * asked a second time ends it. Then come steps, in this order, under one
+ * deadline (--drain-secs): the workers are told and leave, then the maintainer,
+ * then what is left at the deadline is killed.
  *
  * Death:	the children learn of it (child.h) and leave within 2 s.
  * Errors:	the exit status: 0 stopped in order, 1 nothing could start.
@@ -23,6 +25,7 @@
 /* state, what it is called */
 #define MASTER_STATES(X) \
 	X(RUN,			"running") \
+	X(DRAIN_DELAY,		"draining, still accepting") \
 	X(DRAIN_WORKERS,	"draining workers") \
 	X(DRAIN_MAINTAINER,	"draining the maintainer") \
 	X(DONE,			"stopped")
@@ -41,6 +44,7 @@ struct master_plan {
 	uint32_t listen_count;
 	int signal_fd;
 	uint64_t drain_ns;
+	uint64_t drain_delay_ns;
 	struct status_server server;	/* state is kept by the loop */
 };
 

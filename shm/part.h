@@ -14,6 +14,7 @@
 
 #define SHM_PARTS(X) \
 	X(process) \
+	X(server_state) \
 	X(sequence) \
 	X(budget) \
 	X(mailbox) \

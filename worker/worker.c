@@ -9,6 +9,7 @@
 #include "shm/budget.h"
 #include "shm/metric.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "worker/api/route.h"
 #include "worker/door.h"
 #include "worker/engine.h"
@@ -99,6 +100,13 @@ count_event(void *arg, enum http_event event)
 	}
 }
 
+static bool
+reply_closes(void *arg)
+{
+	(void)arg;
+	return shm_server_replies_close();
+}
+
 static struct http_server *http;
 
 static void
@@ -117,6 +125,7 @@ start_http(void)
 	s.body_release = release;
 	s.large_take = take_large;
 	s.large_give = give_large;
+	s.reply_closes = reply_closes;
 	s.connections_max = c->connections_max;
 	s.keep_alive_timeout_ns = c->keepalive_secs * NS_PER_SEC;
 	s.body_idle_timeout_ns = c->request_body_idle_timeout_secs * NS_PER_SEC;

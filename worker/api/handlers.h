@@ -3,7 +3,7 @@
 
 /*
  * handlers - the names that route.def uses; each lives in the file of its
- * resource: status.c (health, metrics), stores.c, rollouts.c (append), rows.c
+ * resource: status.c (health, ready, metrics), stores.c, rollouts.c (append), rows.c
  * (get, blob), list.c (list, count), checkout.c, compact.c, generic.c (get-rows,
  * flush), internal.c (folds).
  *
@@ -13,6 +13,7 @@
 #include "worker/http/http.h"
 
 extern const struct http_handler api_health;
+extern const struct http_handler api_ready;
 extern const struct http_handler api_metrics;
 
 extern const struct http_handler api_store_create;

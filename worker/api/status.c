@@ -1,12 +1,14 @@
 #include "common/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "shm/metric.h"
+#include "shm/server_state.h"
 #include "worker/api/handlers.h"
 #include "worker/api/route.h"
 
-/* health and metrics: answers that touch no store. */
+/* health, ready and metrics: answers that touch no store. */
 
 #define METRICS_BYTES_MAX (8u << 20)
 
@@ -17,6 +19,36 @@ health_begin(struct http_request *r)
 }
 
 const struct http_handler api_health = { .begin = health_begin };
+
+/* Asked every second or so: a refusal is no line in the log. */
+static void
+ready_begin(struct http_request *r)
+{
+	struct http_reply refusal = {
+		.status = 503,
+		.retry_after_secs = 1,
+		.content_type = SLICE("application/json"),
+	};
+	const char *why = shm_server_not_ready();
+	size_t bytes = 128;
+	char *body;
+
+	if (why == NULL) {
+		http_reply_json(r, 200, SLICE("{\"status\":\"ready\"}"));
+		return;
+	}
+	body = arena_alloc(&r->arena, bytes);
+	if (body == NULL) {
+		http_reply_err(r, FAIL(NO_MEMORY, "say why not ready"));
+		return;
+	}
+	refusal.body = slice_make(body, (size_t)snprintf(body, bytes,
+	    "{\"error\":{\"code\":\"%s\",\"message\":\"not ready: %s\"}}",
+	    err_code(FAIL(UNAVAILABLE, "")), why));
+	http_reply(r, &refusal);
+}
+
+const struct http_handler api_ready = { .begin = ready_begin };
 
 static void
 metrics_begin(struct http_request *r)

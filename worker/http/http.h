@@ -173,6 +173,8 @@ struct http_settings {
 	/* Large bodies, both ways; NULL: no bound. If true, *taken is what. */
 	bool (*large_take)(void *arg, uint64_t length, uint64_t *taken);
 	void (*large_give)(void *arg, uint64_t bytes);
+	/* Asked with each reply: does it end its connection? NULL: no. */
+	bool (*reply_closes)(void *arg);
 	void *arg;
 
 	const char *worker_name;	/* X-Memwald-Worker, or NULL */

@@ -163,9 +163,11 @@ static void
 decide_close(struct conn *c, const struct http_reply *reply)
 {
 	const struct http_head *head = &c->req->pub.head;
+	const struct http_settings *s = &c->server->set;
 
 	if (reply->close || !head->keep_alive || c->server->announced ||
-	    c->server->draining)
+	    c->server->draining ||
+	    (s->reply_closes != NULL && s->reply_closes(s->arg)))
 		c->must_close = true;
 	/* Without a length an older peer sees the end by the closing. */
 	if (reply->stream != NULL && !reply->stream->has_length &&

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "shm/server_state.h"
 #include "worker/maintain/collect.h"
 #include "worker/maintain/temporary.h"
 #include "worker/maintain/walk.h"
@@ -145,6 +146,9 @@ done(struct op *op, int32_t res)
 	for (i = 0; i < walk.ref_count && !walk.stopped; i++)
 		(walk.only_garbage[i] ? walk.plan.garbage :
 		    walk.plan.found)(walk.refs[i]);
+	/* Where there are more stores than slots the others wait for theirs. */
+	if (walk.ended || walk.full)
+		shm_server_clear(SHM_SERVER_STARTING);
 	if (walk.ended)
 		log_info("registry walked stores=%u", walk.seen);
 	if (walk.ended || walk.stopped) {

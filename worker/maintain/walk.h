@@ -8,7 +8,8 @@
  * every store that has any gets a slot, and the callback is told. A few stores
  * a job, one job at a time, so that a start with ten thousand stores does not
  * hold up what is asked for meanwhile. Where there are more stores than slots
- * it waits until those before are sealed and can be evicted.
+ * it waits until those before are sealed and can be evicted. With its end, or
+ * that waiting, the server is no longer STARTING (shm/server_state.h).
  *
  * Locking:	the loop's thread; the looking is on the pool.
  */
