@@ -469,6 +469,6 @@ config_man(struct buf *b)
 	ok = ok && buf_printf(b, ".SH EXIT STATUS\n0 after an orderly stop, 1 "
 	    "when it cannot run (options, port, lock, memory).\n"
 	    ".SH SIGNALS\nSIGTERM and SIGINT: answer what is in flight, seal "
-	    "what is not, stop. A second one changes nothing.\n");
+	    "what is not, stop. A second one ends \\-\\-drain\\-delay\\-secs.\n");
 	return ok ? OK : FAIL(NO_MEMORY, "manual page");
 }

@@ -43,7 +43,7 @@ ask_to_stop(void)
 static bool
 is_draining(void)
 {
-	return stop_asked || state != MASTER_RUN;
+	return stops_asked > 0 || state != MASTER_RUN;
 }
 
 static void
