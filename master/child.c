@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "shm/mailbox.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
 #include "shm/reap.h"
@@ -33,10 +34,21 @@
 
 static struct child_plan plan;
 static struct child children[CHILDREN_MAX];
-static uint32_t count;
+static uint32_t count;			/* 1 + wanted, and those still leaving */
+static uint32_t wanted;			/* workers */
+static uint64_t leave_span_ns;
 static bool no_more, worker_beaten;
 static uint64_t watched_ns, lenient_until_ns;
 static pid_t master_pid;
+
+static void
+init_slot(uint32_t i)
+{
+	children[i] = (struct child){
+		.slot = (uint16_t)(i == 0 ? SHM_MAINTAINER : SHM_WORKER(i - 1)),
+		.empty_ns = shm_lock_now_ns(),
+	};
+}
 
 void
 child_init(const struct child_plan *p)
@@ -49,13 +61,10 @@ child_init(const struct child_plan *p)
 		plan.beat_limit_ns = BEAT_LIMIT_NS;
 	if (plan.first_beat_limit_ns == 0)
 		plan.first_beat_limit_ns = FIRST_BEAT_LIMIT_NS;
-	count = 1 + p->workers;
-	memset(children, 0, sizeof(children));
-	for (i = 0; i < count; i++) {
-		children[i].slot = (uint16_t)(i == 0 ? SHM_MAINTAINER :
-		    SHM_WORKER(i - 1));
-		children[i].empty_ns = shm_lock_now_ns();
-	}
+	wanted = p->workers;
+	count = 1 + wanted;
+	for (i = 0; i < count; i++)
+		init_slot(i);
 	master_pid = getpid();
 }
 
@@ -142,6 +151,9 @@ start(struct child *c, uint64_t now_ns)
 	char name[32];
 	pid_t pid;
 
+	plan.start.workers = wanted;
+	if (c->slot != SHM_MAINTAINER && plan.revive != NULL)
+		plan.revive(c->slot - SHM_WORKER(0));
 	shm_process_refill(c->slot);
 	pid = fork();
 	if (pid == 0)
@@ -169,7 +181,8 @@ child_refill(uint64_t now_ns)
 	uint32_t i;
 
 	for (i = 0; i < count && !no_more; i++) {
-		if (children[i].pid == 0 && children[i].due_ns <= now_ns)
+		if (children[i].pid == 0 && !children[i].left &&
+		    children[i].due_ns <= now_ns)
 			start(&children[i], now_ns);
 	}
 }
@@ -191,6 +204,15 @@ describe(struct child *c, int status)
 		    *panic_text != '\0' ? ": " : "", panic_text);
 }
 
+/* In order, or it gets nowhere: what waits in its queue is lost then. */
+static void
+give_up_slot(struct child *c)
+{
+	c->left = true;
+	if (plan.forsake != NULL)
+		plan.forsake(c->slot - SHM_WORKER(0));
+}
+
 static void
 bury(struct child *c, int status, uint64_t now_ns)
 {
@@ -202,7 +224,7 @@ bury(struct child *c, int status, uint64_t now_ns)
 	describe(c, status);
 	delay_ns = child_delay_ns(c->beaten, now_ns - c->forked_ns,
 	    &c->failures);
-	if (no_more && orderly)
+	if (orderly && (no_more || c->stopping))
 		log_info("%s left pid=%d",
 		    name_of(c->slot, name, sizeof(name)), (int)c->pid);
 	else
@@ -219,6 +241,8 @@ bury(struct child *c, int status, uint64_t now_ns)
 		shm_reap_log(c->slot, &reaped);
 	shm_process_clear(c->slot);
 	c->pid = 0;
+	if (c->leaving && (orderly || c->failures >= HOPELESS_FAILURES))
+		give_up_slot(c);
 	c->empty_ns = now_ns;
 	c->due_ns = now_ns + delay_ns;
 }
@@ -252,6 +276,23 @@ child_kill(uint16_t slot, const char *why)
 	kill(c->pid, SIGKILL);
 }
 
+/* Told once it has a mailbox that is not full. By mail, not by a signal, which
+ * would have it end the listening of sockets that it only looks after. False:
+ * its time is up. */
+static bool
+leave(struct child *c, uint64_t now_ns)
+{
+	struct shm_command m = { .kind = SHM_MAIL_DRAIN, .args = { 1 } };
+
+	if (c->stopping)
+		return now_ns < c->leave_by_ns;
+	if (!err_is(shm_mailbox_send(c->slot, &m))) {
+		c->stopping = true;
+		c->leave_by_ns = now_ns + leave_span_ns;
+	}
+	return true;
+}
+
 static void
 watch_one(struct child *c, uint64_t now_ns)
 {
@@ -265,6 +306,8 @@ watch_one(struct child *c, uint64_t now_ns)
 		if (c->slot != SHM_MAINTAINER)
 			worker_beaten = true;
 	}
+	if (c->leaving && !leave(c, now_ns))
+		child_kill(c->slot, "did not leave by the deadline");
 	if (now_ns < lenient_until_ns)
 		return;
 	if (!c->beaten) {
@@ -289,6 +332,55 @@ child_watch(uint64_t now_ns)
 		if (children[i].pid != 0)
 			watch_one(&children[i], now_ns);
 	}
+	while (count > 1 + wanted && children[count - 1].pid == 0 &&
+	    children[count - 1].left)
+		count--;
+}
+
+void
+child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
+{
+	uint32_t i;
+
+	MUST(workers >= 1 && workers <= shm_workers_max());
+	log_info("workers change from=%u to=%u", wanted, workers);
+	wanted = workers;
+	leave_span_ns = span_ns;
+	for (; count < 1 + workers; count++)
+		init_slot(count);
+	for (i = 1; i < count; i++) {
+		struct child *c = &children[i];
+
+		if (c->left && i <= workers)
+			init_slot(i);
+		c->leaving = i > workers;
+		/* Where nobody lives somebody must look at the queue. */
+		if (c->leaving && c->pid == 0)
+			c->due_ns = MIN(c->due_ns, now_ns);
+	}
+}
+
+uint32_t
+child_wanted(void)
+{
+	return wanted;
+}
+
+void
+child_progress(uint32_t *serving, uint32_t *leaving)
+{
+	uint32_t i;
+
+	*serving = 0;
+	*leaving = 0;
+	for (i = 1; i < count; i++) {
+		const struct child *c = &children[i];
+
+		if (i > wanted)
+			*leaving += !c->left;
+		else
+			*serving += c->pid != 0 && c->beaten && !c->stopping;
+	}
 }
 
 uint64_t
@@ -300,6 +392,8 @@ child_next_ns(uint64_t now_ns)
 	for (i = 0; i < count && !no_more; i++) {
 		const struct child *c = &children[i];
 
+		if (c->left)
+			continue;
 		if (c->pid == 0)
 			next_ns = MIN(next_ns, MAX(c->due_ns, now_ns));
 		else if (!c->beaten)

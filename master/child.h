@@ -39,7 +39,10 @@ struct child {
 	uint16_t slot;
 	pid_t pid;			/* 0: nobody lives there */
 	bool beaten;			/* this life had a heartbeat */
-	bool stopping;			/* was sent SIGTERM */
+	bool stopping;			/* was told to leave */
+	bool leaving;			/* its slot is given up */
+	bool left;			/* and nobody is needed there any more */
+	uint64_t leave_by_ns;		/* then it is killed */
 	bool killed;			/* was sent SIGKILL by us */
 	uint32_t failures;		/* bad deaths in a row */
 	uint64_t forked_ns;		/* times of shm_lock_now_ns */
@@ -53,6 +56,10 @@ struct child_plan {
 	int master_write_fd;		/* other end of start.master_fd */
 	uint32_t workers;
 	void (*forget)(void);		/* in a child: closes the master's own */
+	/* Before a fork: the socket of that worker listens. NULL: nothing. */
+	void (*revive)(uint32_t worker);
+	/* A worker is gone for good: nobody takes what comes to its socket. */
+	void (*forsake)(uint32_t worker);
 	/* The limits, of true time. 0: the defaults. */
 	uint64_t beat_limit_ns;
 	uint64_t first_beat_limit_ns;
@@ -62,6 +69,18 @@ void child_init(const struct child_plan *);
 uint32_t child_count(void);
 struct child *child_at(uint32_t index);		/* 0: the maintainer */
 struct child *child_of_slot(uint16_t slot);	/* NULL: none */
+
+/*
+ * So many workers from now on, at most shm_workers_max(). Workers that are too
+ * many leave as in a drain, the last ones first, each within span_ns; slots
+ * that were given up stay among the children until nobody lives there. One that
+ * dies on its way is started once more, so that what the kernel has taken for
+ * it is answered.
+ */
+void child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns);
+uint32_t child_wanted(void);		/* workers */
+/* Workers that serve, and workers that are still to leave. */
+void child_progress(uint32_t *serving, uint32_t *leaving);
 
 /* Forks what is due. */
 void child_refill(uint64_t now_ns);

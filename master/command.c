@@ -17,6 +17,12 @@ command_init(const struct admin_plan *p)
 	status_init(p->server);
 }
 
+const struct admin_plan *
+command_plan(void)
+{
+	return &plan;
+}
+
 bool
 command_draining(void)
 {

@@ -13,6 +13,7 @@
 #include "master/call.h"
 
 void command_init(const struct admin_plan *);
+const struct admin_plan *command_plan(void);
 
 /* Whether the server is on its way out. */
 bool command_draining(void);

@@ -53,16 +53,16 @@ look_at(uint32_t index, uint64_t now_ns)
 
 	if (covers[k].active) {
 		by = child_of_slot(covers[k].by);
-		if (by->pid != covers[k].pid)
+		if (by == NULL || by->pid != covers[k].pid)
 			covers[k].active = false;
 	}
-	if (serves(c)) {
+	if (serves(c) || c->leaving) {
 		if (covers[k].active &&
 		    tell(covers[k].by, SHM_MAIL_STOP_ACCEPT_FOR, c->slot))
 			covers[k].active = false;
 		return;
 	}
-	if (covers[k].active || c->stopping || now_ns - c->empty_ns < EMPTY_NS)
+	if (covers[k].active || c->stopping || now_ns < c->empty_ns + EMPTY_NS)
 		return;
 	by = choose(index);
 	if (by == NULL || !tell(by->slot, SHM_MAIL_ACCEPT_FOR, c->slot))
@@ -74,11 +74,26 @@ look_at(uint32_t index, uint64_t now_ns)
 	    c->slot, by->slot);
 }
 
+/* Its slot is no worker's any more. */
+static void
+end_cover(uint32_t k)
+{
+	const struct child *by = child_of_slot(covers[k].by);
+
+	if (by == NULL || by->pid != covers[k].pid || tell(covers[k].by,
+	    SHM_MAIL_STOP_ACCEPT_FOR, (uint16_t)SHM_WORKER(k)))
+		covers[k].active = false;
+}
+
 void
 cover_look(uint64_t now_ns)
 {
 	uint32_t i;
 
+	for (i = child_count() - 1; i < shm_workers_max(); i++) {
+		if (covers[i].active)
+			end_cover(i);
+	}
 	for (i = 1; i < child_count(); i++)
 		look_at(i, now_ns);
 }

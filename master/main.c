@@ -140,9 +140,11 @@ is_loopback(const char *host)
 }
 
 static struct err
-claim(const struct config *c, const char *id, uint32_t workers, uint32_t *port)
+claim(const struct config *c, const char *id, uint32_t workers, uint32_t spare,
+    uint32_t *port)
 {
-	struct socket_ask ask = { c->host, c->port, workers, START_WAIT_NS };
+	struct socket_ask ask = { c->host, c->port, workers, START_WAIT_NS,
+	    spare };
 	struct err e;
 	int lock_fd;		/* kept by us and all children until we end */
 
@@ -173,7 +175,7 @@ serve(const struct config *c, int signal_fd, int *status)
 	if (!err_is(e))
 		e = choose_workers(c, &workers, &workers_max);
 	if (!err_is(e))
-		e = claim(c, id, workers, &port);
+		e = claim(c, id, workers, workers_max - workers, &port);
 	if (!err_is(e))
 		e = make_segment(c, id, workers, workers_max);
 	if (err_is(e))
@@ -190,7 +192,7 @@ serve(const struct config *c, int signal_fd, int *status)
 			.instance_id = id,
 			.master_fd = watch[0],
 			.listen_fds = listen_fds,
-			.listen_count = workers,
+			.listen_count = workers_max,
 		},
 		.master_write_fd = watch[1],
 		.workers = workers,
@@ -198,7 +200,7 @@ serve(const struct config *c, int signal_fd, int *status)
 	};
 	plan.admin_path = admin_path;
 	plan.listen_fds = listen_fds;
-	plan.listen_count = workers;
+	plan.listen_count = workers_max;
 	plan.drain_ns = c->drain_secs * NS_PER_SEC;
 	plan.drain_delay_ns = c->drain_delay_secs * NS_PER_SEC;
 	plan.server = (struct status_server){

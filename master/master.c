@@ -12,6 +12,7 @@
 #include "master/master.h"
 #include "master/signal.h"
 #include "master/socket.h"
+#include "master/tell.h"
 
 static const char *const state_names[] = {
 #define X(state, text) text,
@@ -43,7 +44,7 @@ ask_to_stop(void)
 static bool
 is_draining(void)
 {
-	return stops_asked > 0 || state != MASTER_RUN;
+	return stops_asked > 0 || state > MASTER_RUN;
 }
 
 static void
@@ -59,6 +60,29 @@ begin_delay(uint64_t now_ns)
 	delay_until_ns = now_ns + plan.drain_delay_ns;
 	shm_server_set(SHM_SERVER_DRAINING);
 	enter(MASTER_DRAIN_DELAY);
+}
+
+static void
+revive_socket(uint32_t worker)
+{
+	struct err e = socket_revive(plan.listen_fds[worker]);
+
+	if (err_is(e))
+		log_err(LOG_ERROR, e, "a worker has no socket, it serves "
+		    "nobody: another listens on the port? worker=%u", worker);
+}
+
+static void
+forsake_socket(uint32_t worker)
+{
+	socket_end(plan.listen_fds[worker]);
+}
+
+static void
+resize(uint32_t workers, uint64_t now_ns)
+{
+	child_resize(workers, now_ns, plan.drain_ns);
+	tell_all();
 }
 
 static void
@@ -139,6 +163,7 @@ turn(void)
 	child_reap(now_ns);
 	child_refill(now_ns);
 	child_watch(now_ns);
+	tell_look();
 	mail_receive();
 	admin_serve(polls + 2, count - 2, now_ns);
 	step(now_ns);
@@ -152,9 +177,11 @@ master_run(const struct master_plan *p)
 	int status = 0;
 
 	plan = *p;
+	plan.children.revive = revive_socket;
+	plan.children.forsake = forsake_socket;
 	plan.server.state = state_names[state];
 	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop,
-	    is_draining };
+	    is_draining, resize };
 	e = admin_open(&admin);
 	if (err_is(e)) {
 		log_err(LOG_ERROR, e, "cannot run");

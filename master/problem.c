@@ -38,6 +38,8 @@ check_processes(struct problems *ps)
 		const struct child *c = child_at(i);
 		struct process_facts f = facts_process(c->slot);
 
+		if (c->leaving && (c->pid == 0 || !c->beaten))
+			continue;
 		if (c->pid == 0)
 			add_problem(ps, "%s in slot %u is not running (last "
 			    "death: %s)", f.role, c->slot, *c->last_death != '\0' ?

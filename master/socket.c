@@ -133,9 +133,9 @@ socket_listen(const struct socket_ask *ask, int *fds, uint32_t *port)
 		e = probe(ask, &a, port);
 	if (err_is(e))
 		return e;
-	for (; i < ask->count; i++) {
+	for (; i < ask->count + ask->spare; i++) {
 		e = bind_one(&a, true, &fds[i]);
-		if (!err_is(e) && listen(fds[i], BACKLOG) < 0) {
+		if (!err_is(e) && i < ask->count && listen(fds[i], BACKLOG) < 0) {
 			e = errno == EADDRINUSE ?
 			    FAIL(EXISTS, "address in use") :
 			    FAIL_OS(IO, "listen");
@@ -150,6 +150,30 @@ out:
 		e = name_failure(e, ask);
 	}
 	return e;
+}
+
+struct err
+socket_revive(int fd)
+{
+	int unused = 0;
+
+	/* A worker that left has barred it (door.c); mostly none has. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused,
+	    sizeof(unused));
+	return listen(fd, BACKLOG) < 0 ? FAIL_OS(IO, "listen again") : OK;
+}
+
+void
+socket_end(int fd)
+{
+	int listens = 0;
+	socklen_t len = sizeof(listens);
+
+	/* One that does not listen would keep the mark of the shutdown, and what
+	 * it accepts once it listens again would inherit that: no bytes. */
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 &&
+	    listens)
+		shutdown(fd, SHUT_RD);
 }
 
 void

@@ -2,7 +2,9 @@
 #define MEMWALD_MASTER_SOCKET_H
 
 /*
- * socket - the listening sockets: one a worker slot, all on one port.
+ * socket - the listening sockets: one a worker slot, all on one port. Those of
+ * slots without a worker are bound and do not listen: they get no connection,
+ * and are there in every process when a worker is added.
  *
  * With SO_REUSEPORT the kernel spreads connections over them; with one shared
  * socket nearly all went to one process. The port is first bound once without
@@ -24,11 +26,17 @@ struct socket_ask {
 	uint32_t port;			/* 0: any */
 	uint32_t count;
 	uint64_t wait_ns;		/* for a port in use */
+	uint32_t spare;			/* more that only hold the port */
 };
 
-/* fds[count]; *port is the real one. TIMED_OUT: asked to stop meanwhile. */
+/* fds[count + spare]; *port is the real one. TIMED_OUT: asked to stop meanwhile. */
 struct err socket_listen(const struct socket_ask *, int *fds, uint32_t *port)
     MUST_CHECK;
+/* A spare one, or one that a worker that left has ended, listens; one that does
+ * already goes on. */
+struct err socket_revive(int fd) MUST_CHECK;
+/* It listens no more, in no process; what still waits in its queue is lost. */
+void socket_end(int fd);
 void socket_close_all(int *fds, uint32_t count);
 
 #endif

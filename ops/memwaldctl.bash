@@ -32,7 +32,7 @@ _memwaldctl()
 	case $command in
 	'')
 		options='--admin-socket= --data-dir= --help --help-man --completion'
-		operands='status workers stores shards ordinals jobs seal fold log-level shutdown' ;;
+		operands='status workers stores shards ordinals jobs seal fold resize log-level shutdown' ;;
 	status)
 		options='--help --json --check'
 		operands='' ;;
@@ -56,6 +56,9 @@ _memwaldctl()
 		operands='' ;;
 	fold)
 		options='--help --json --kind= --all --timeout='
+		operands='' ;;
+	resize)
+		options='--help --json --timeout='
 		operands='' ;;
 	log-level)
 		options='--help --json'

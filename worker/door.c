@@ -53,7 +53,7 @@ door_shut(int fd)
 
 	if (i == count)
 		return;
-	doors[i] = doors[--count];
+	memmove(&doors[i], &doors[i + 1], (--count - i) * sizeof(doors[0]));
 	http_unlisten(http, fd);
 }
 
@@ -146,11 +146,14 @@ door_init(struct loop *l, struct http_server *h)
 }
 
 void
-door_retire(void)
+door_retire(bool alone)
 {
 	uint32_t i;
 
 	http_announce(http);
+	/* Its own is the first that it opened. */
+	while (alone && count > 1)
+		door_shut(doors[count - 1]);
 	for (i = 0; i < count; i++)
 		bar(doors[i]);
 	barred_ns = loop_now_ns(loop);

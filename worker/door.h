@@ -30,7 +30,8 @@ void door_init(struct loop *, struct http_server *);
 void door_open(int fd);
 void door_shut(int fd);
 
-void door_retire(void);
+/* alone: doors of others that it looked after are theirs, and stay open. */
+void door_retire(bool alone);
 /* No connection is left. */
 bool door_retired(void);
 

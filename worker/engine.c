@@ -19,7 +19,7 @@ engine_worker_start(const struct engine_env *env)
 
 	object_map_install();
 	e = engine_init(&engine, env->start->config, env->loop, env->pool,
-	    env->start->slot - SHM_WORKER(0), env->start->listen_count);
+	    env->start->slot - SHM_WORKER(0), env->start->workers);
 	if (!err_is(e))
 		api_init(&engine);
 	return e;

@@ -26,7 +26,7 @@ static struct loop *loop;
 static struct pool *pool;
 static struct timer beat_timer, drain_timer;
 static struct op mail_op;
-static bool draining;
+static bool draining, alone;
 
 struct loop *
 process_loop(void)
@@ -38,6 +38,12 @@ struct pool *
 process_pool(void)
 {
 	return pool;
+}
+
+bool
+process_leaves_alone(void)
+{
+	return alone;
 }
 
 void
@@ -89,6 +95,7 @@ on_mail(struct op *op, int32_t res)
 	while (shm_mailbox_receive(&m)) {
 		switch (m.kind) {
 		case SHM_MAIL_DRAIN:
+			alone = m.args[0] != 0;
 			on_leave(false);
 			break;
 		case SHM_MAIL_LOG_LEVEL:

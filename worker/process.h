@@ -34,6 +34,8 @@ struct process_plan {
 void process_start(const struct process_plan *);
 struct loop *process_loop(void);
 struct pool *process_pool(void);
+/* While draining: the rest of the server stays. */
+bool process_leaves_alone(void);
 NORETURN void process_fail(struct err, const char *what);
 /* Turns the loop until it is time to leave; ends the process with status 0. */
 NORETURN void process_run(void);

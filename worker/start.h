@@ -18,7 +18,8 @@ struct child_start {
 	uint16_t slot;			/* in the process table */
 	int master_fd;			/* pipe; readable: the master is gone */
 	const int *listen_fds;		/* by worker number, not process slot */
-	uint32_t listen_count;
+	uint32_t listen_count;		/* of slots; the later ones may not listen */
+	uint32_t workers;		/* that there are to be, at the fork */
 };
 
 #endif

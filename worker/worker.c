@@ -158,7 +158,7 @@ mail(const struct shm_command *m)
 	switch (m->kind) {
 	case SHM_MAIL_ACCEPT_FOR:
 		fd = socket_of(m->args[0]);
-		if (fd >= 0)
+		if (fd >= 0 && !process_leaves_alone())
 			door_open(fd);
 		break;
 	case SHM_MAIL_STOP_ACCEPT_FOR:
@@ -186,7 +186,7 @@ static void
 drain(bool orphaned)
 {
 	(void)orphaned;
-	door_retire();
+	door_retire(process_leaves_alone());
 }
 
 /* First every request has its answer, then the stores are told to end. */

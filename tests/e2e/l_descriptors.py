@@ -19,7 +19,8 @@ STORES = 70
 
 class Descriptors(unittest.TestCase):
     def test_idle_connections_do_not_starve_the_log(self):
-        with Server(wrap=["/bin/sh", "-c", LIMIT, "sh"]) as s, \
+        with Server(args=["--workers-max=2"],	# each slot has a socket
+                    wrap=["/bin/sh", "-c", LIMIT, "sh"]) as s, \
                 s.client() as c:
             c.create("st")
             c.append("st", [row("before")]).must(201)

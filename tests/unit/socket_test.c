@@ -35,7 +35,7 @@ client(uint32_t port)
 static void
 connections_are_spread(void **state)
 {
-	struct socket_ask ask = { "127.0.0.1", 0, 4, 0 };
+	struct socket_ask ask = { "127.0.0.1", 0, 4, 0, 0 };
 	int fds[4], got[4] = { 0 }, conns[64], fd;
 	uint32_t port, i;
 
@@ -63,7 +63,7 @@ connections_are_spread(void **state)
 static void
 a_port_in_use_is_noticed(void **state)
 {
-	struct socket_ask ask = { "127.0.0.1", 0, 2, 0 };
+	struct socket_ask ask = { "127.0.0.1", 0, 2, 0, 0 };
 	int fds[2], more[2];
 	uint32_t port, again;
 	struct err e;
@@ -90,7 +90,7 @@ a_port_in_use_is_noticed(void **state)
 static void
 time_wait_does_not_keep_the_port(void **state)
 {
-	struct socket_ask ask = { "127.0.0.1", 0, 1, 0 };
+	struct socket_ask ask = { "127.0.0.1", 0, 1, 0, 0 };
 	int fds[1], c, s;
 	uint32_t port, again;
 
@@ -110,7 +110,7 @@ time_wait_does_not_keep_the_port(void **state)
 static void
 addresses(void **state)
 {
-	struct socket_ask ask = { "localhost", 0, 1, 0 };
+	struct socket_ask ask = { "localhost", 0, 1, 0, 0 };
 	int fds[1];
 	uint32_t port;
 	struct err e;
@@ -125,10 +125,43 @@ addresses(void **state)
 	assert_non_null(strstr(e.what, "192.0.2.1"));
 }
 
+/* What a resize does: a spare one begins to listen, one that was ended begins
+ * again, and its connections carry bytes. */
+static void
+spare_ones_listen_when_they_are_revived(void **state)
+{
+	struct socket_ask ask = { "127.0.0.1", 0, 1, 0, 1 };
+	int fds[2], round, c, a;
+	uint32_t port;
+	char byte;
+
+	(void)state;
+	assert_false(err_is(socket_listen(&ask, fds, &port)));
+	socket_end(fds[0]);
+	assert_int_equal(client(port), -1);	/* the spare one gets nothing */
+	for (round = 0; round < 3; round++) {
+		assert_false(err_is(socket_revive(fds[1])));
+		assert_false(err_is(socket_revive(fds[1])));
+		c = client(port);
+		assert_true(c >= 0);
+		a = accept(fds[1], NULL, NULL);
+		assert_true(a >= 0);
+		assert_int_equal(send(c, "x", 1, 0), 1);
+		assert_int_equal(recv(a, &byte, 1, 0), 1);
+		close(a);
+		close(c);
+		socket_end(fds[1]);
+		socket_end(fds[1]);
+		assert_int_equal(client(port), -1);
+	}
+	socket_close_all(fds, 2);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spare_ones_listen_when_they_are_revived),
 		cmocka_unit_test(connections_are_spread),
 		cmocka_unit_test(a_port_in_use_is_noticed),
 		cmocka_unit_test(time_wait_does_not_keep_the_port),

@@ -141,6 +141,7 @@ engine_command(struct engine *en, const struct shm_command *command)
 		forget(en, command);
 		return true;
 	case SHM_MAIL_RELIEVE:
+	case SHM_MAIL_WORKERS:
 		source_cache_command(&en->cache, command);
 		return true;
 	default:

@@ -209,6 +209,14 @@ look(struct timer *t)
 	timer_set(loop_timers(loop), t, loop_now_ns(loop) + LOOK_NS);
 }
 
+static void
+share_bytes(struct source_cache *c, uint32_t workers)
+{
+	uint64_t all = c->engine->config->rollout_cache_bytes;
+
+	c->bytes_max = all == 0 ? UINT64_MAX : all / MAX(workers, 1u);
+}
+
 void
 source_cache_init(struct source_cache *c, struct engine *en, uint32_t workers)
 {
@@ -218,8 +226,7 @@ source_cache_init(struct source_cache *c, struct engine *en, uint32_t workers)
 	*c = (struct source_cache){ .engine = en };
 	for (i = 0; i < KEPT_COUNT; i++)
 		list_init(&c->orders[i]);
-	c->bytes_max = config->rollout_cache_bytes == 0 ? UINT64_MAX :
-	    config->rollout_cache_bytes / MAX(workers, 1u);
+	share_bytes(c, workers);
 	c->maps_max = maps_max();
 	c->descriptors_max = descriptors_max(config);
 	log_info("bounds of what is kept open bytes=%llu maps=%llu "
@@ -312,5 +319,8 @@ source_cache_relieve(struct source_cache *c)
 void
 source_cache_command(struct source_cache *c, const struct shm_command *command)
 {
-	let_go_used_before(c, command->args[0]);
+	if (command->kind == SHM_MAIL_WORKERS)
+		share_bytes(c, (uint32_t)command->args[0]);
+	else
+		let_go_used_before(c, command->args[0]);
 }

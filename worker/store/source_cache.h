@@ -80,7 +80,7 @@ bool source_cache_has_room(const struct source_cache *);
 /* A load found no slot, or no descriptor: lets go of what is used least, and
  * tells the others. */
 void source_cache_relieve(struct source_cache *);
-/* RELIEVE from another process. */
+/* RELIEVE from another process; WORKERS from the master. */
 void source_cache_command(struct source_cache *, const struct shm_command *);
 
 #endif
