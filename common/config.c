@@ -23,20 +23,31 @@
 
 enum type { TYPE_u32, TYPE_u64, TYPE_text };
 
+static struct {			/* of the last config_read */
+	int argc;
+	char *const *argv, *const *env;
+	struct config *config;
+	char *text;			/* of its file */
+} last;
+
 static const struct option {
 	struct config_row row;
 	enum type type;
 	size_t offset;
 	uint64_t def, min, max;		/* text: length */
 	const char *def_text;
+	bool live;
 } options[] = {
-#define OPTION_NUMBER(type, name, flag, env, def, min, max, unit, help) \
+#define ROW(type, name, flag, env, def, min, max, unit, help, live) \
 	{ { #name, flag, env, unit, help }, TYPE_##type, \
-	    offsetof(struct config, name), def, min, max, NULL },
+	    offsetof(struct config, name), def, min, max, NULL, live },
+#define OPTION_NUMBER(...) ROW(__VA_ARGS__, false)
+#define OPTION_LIVE(...) ROW(__VA_ARGS__, true)
 #define OPTION_TEXT(name, flag, env, def, min, max, unit, help) \
 	{ { #name, flag, env, unit, help }, TYPE_text, \
-	    offsetof(struct config, name), 0, min, max, def },
+	    offsetof(struct config, name), 0, min, max, def, false },
 #include "common/config.def"
+#undef ROW
 #undef OPTION_NUMBER
 #undef OPTION_TEXT
 };
@@ -292,11 +303,11 @@ trim(char *s)
 	return s;
 }
 
+/* What is given points into *kept, which is the caller's to free. */
 static struct err
-read_file(const char *path, struct given *given)
+read_file(const char *path, struct given *given, char **kept)
 {
 	bool seen[OPTION_COUNT] = { false };
-	static char *kept;	/* values point into it */
 	char *text = NULL, *line, *value;
 	struct err e = load_file(path, &text);
 	int number = 0;
@@ -305,8 +316,7 @@ read_file(const char *path, struct given *given)
 
 	if (err_is(e))
 		return e;
-	free(kept);
-	kept = text;
+	*kept = text;
 	while ((line = strsep(&text, "\n")) != NULL) {
 		number++;
 		line = trim(line);
@@ -331,22 +341,23 @@ read_file(const char *path, struct given *given)
 	return OK;
 }
 
-struct err
-config_read(int argc, char *const *argv, char *const *env, struct config *c,
-    enum config_ask *ask)
+/* *text is the caller's to free, also after an error. */
+static struct err
+read_all(struct config *c, enum config_ask *ask, char **text)
 {
 	static struct given given[OPTION_COUNT];
 	size_t i = find_flag(SLICE("config"));
 	struct err e;
 
 	memset(given, 0, sizeof(given));
+	*text = NULL;
 	*ask = CONFIG_RUN;
-	e = read_flags(argc, argv, given, ask);
+	e = read_flags(last.argc, last.argv, given, ask);
 	if (err_is(e) || *ask != CONFIG_RUN)
 		return e;
-	read_env(env, given);
+	read_env(last.env, given);
 	if (given[i].text != NULL) {
-		e = read_file(given[i].text, given);
+		e = read_file(given[i].text, given, text);
 		if (err_is(e))
 			return e;
 	}
@@ -358,20 +369,138 @@ config_read(int argc, char *const *argv, char *const *env, struct config *c,
 	return OK;
 }
 
+struct err
+config_read(int argc, char *const *argv, char *const *env, struct config *c,
+    enum config_ask *ask)
+{
+	free(last.text);
+	last.argc = argc;
+	last.argv = argv;
+	last.env = env;
+	last.config = c;
+	return read_all(c, ask, &last.text);
+}
+
 /* "3000", "auto", "1073741824": as one would type it. */
 static void
-default_text(const struct option *o, char *out, size_t bytes)
+value_text(const struct option *o, uint64_t value, const char *text, char *out,
+    size_t bytes)
 {
 	struct slice word;
 
 	if (o->type == TYPE_text) {
-		snprintf(out, bytes, "%s", o->def_text);
+		snprintf(out, bytes, "%s", text);
 	} else if (is_choice(o)) {
-		word = choice_word(o->row.unit, o->def);
+		word = choice_word(o->row.unit, value);
 		snprintf(out, bytes, "%.*s", (int)word.len, word.ptr);
 	} else {
-		snprintf(out, bytes, "%llu", (unsigned long long)o->def);
+		snprintf(out, bytes, "%llu", (unsigned long long)value);
 	}
+}
+
+static void
+default_text(const struct option *o, char *out, size_t bytes)
+{
+	value_text(o, o->def, o->def_text, out, bytes);
+}
+
+static uint64_t
+number_of(const struct option *o, const struct config *c)
+{
+	const void *field = (const char *)c + o->offset;
+
+	if (o->type == TYPE_text)
+		return 0;
+	return o->type == TYPE_u32 ?
+	    __atomic_load_n((const uint32_t *)field, __ATOMIC_RELAXED) :
+	    __atomic_load_n((const uint64_t *)field, __ATOMIC_RELAXED);
+}
+
+static const char *
+text_of(const struct option *o, const struct config *c)
+{
+	const void *field = (const char *)c + o->offset;
+
+	return o->type == TYPE_text ? *(const char *const *)field : "";
+}
+
+static bool
+is_same(const struct option *o, const struct config *a, const struct config *b)
+{
+	return o->type == TYPE_text ?
+	    strcmp(text_of(o, a), text_of(o, b)) == 0 :
+	    number_of(o, a) == number_of(o, b);
+}
+
+uint32_t
+config_count(void)
+{
+	return OPTION_COUNT;
+}
+
+uint32_t
+config_find(const char *flag)
+{
+	size_t i = find_flag(slice_of(flag));
+
+	MUST(i < OPTION_COUNT);
+	return (uint32_t)i;
+}
+
+bool
+config_live_get(uint32_t option, uint64_t *value)
+{
+	MUST(option < OPTION_COUNT);
+	if (!options[option].live)
+		return false;
+	*value = number_of(&options[option], last.config);
+	return true;
+}
+
+void
+config_live_set(uint32_t option, uint64_t value)
+{
+	const struct option *o = &options[option];
+	void *field = (char *)last.config + o->offset;
+
+	MUST(option < OPTION_COUNT && o->live);
+	MUST(value >= o->min && value <= o->max);
+	if (o->type == TYPE_u32)
+		__atomic_store_n((uint32_t *)field, (uint32_t)value,
+		    __ATOMIC_RELAXED);
+	else
+		__atomic_store_n((uint64_t *)field, value, __ATOMIC_RELAXED);
+}
+
+struct err
+config_reread(void (*changed)(void *arg, const struct config_change *),
+    void *arg)
+{
+	static struct config fresh;
+	struct config_change change;
+	enum config_ask ask;
+	uint32_t i;
+	char *text;
+	struct err e = read_all(&fresh, &ask, &text);
+
+	MUST(ask == CONFIG_RUN);
+	for (i = 0; !err_is(e) && i < OPTION_COUNT; i++) {
+		const struct option *o = &options[i];
+
+		if (is_same(o, last.config, &fresh))
+			continue;
+		change.flag = o->row.flag;
+		change.live = o->live;
+		value_text(o, number_of(o, last.config),
+		    text_of(o, last.config), change.from, sizeof(change.from));
+		value_text(o, number_of(o, &fresh), text_of(o, &fresh),
+		    change.to, sizeof(change.to));
+		if (o->live)
+			config_live_set(i, number_of(o, &fresh));
+		changed(arg, &change);
+	}
+	free(text);
+	return e;
 }
 
 static void
@@ -412,10 +541,11 @@ config_help(struct buf *b)
 
 		default_text(o, def, sizeof(def));
 		bounds_text(o, bounds, sizeof(bounds));
-		ok = buf_printf(b, "  --%s %s  [%s]\n      %s (default: %s%s%s%s)\n",
+		ok = buf_printf(b, "  --%s %s  [%s]\n      %s (default: %s%s%s%s)"
+		    "%s\n",
 		    o->row.flag, value_name(o), o->row.env, o->row.help,
 		    *def != '\0' ? def : "none", *unit_text(o) != '\0' ? " " : "",
-		    unit_text(o), bounds);
+		    unit_text(o), bounds, o->live ? "; reloadable" : "");
 	}
 	ok = ok && buf_printf(b, "  --help, --help-man, --version\n"
 	    "      print this, the manual page, the version; and exit\n");
@@ -463,12 +593,14 @@ config_man(struct buf *b)
 		    roff(b, o->row.help) && buf_printf(b, ".\nEnvironment: %s. "
 		    "Default: ", o->row.env) &&
 		    roff(b, *def != '\0' ? def : "none") &&
-		    buf_printf(b, "%s%s%s.\n", *unit_text(o) != '\0' ? " " : "",
-		    unit_text(o), bounds);
+		    buf_printf(b, "%s%s%s.%s\n", *unit_text(o) != '\0' ? " " : "",
+		    unit_text(o), bounds, o->live ? " Reloadable." : "");
 	}
 	ok = ok && buf_printf(b, ".SH EXIT STATUS\n0 after an orderly stop, 1 "
 	    "when it cannot run (options, port, lock, memory).\n"
 	    ".SH SIGNALS\nSIGTERM and SIGINT: answer what is in flight, seal "
-	    "what is not, stop. A second one ends \\-\\-drain\\-delay\\-secs.\n");
+	    "what is not, stop. A second one ends \\-\\-drain\\-delay\\-secs.\n"
+	    "SIGHUP: read the configuration file again, and change the options "
+	    "that are reloadable.\n");
 	return ok ? OK : FAIL(NO_MEMORY, "manual page");
 }

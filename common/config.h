@@ -16,8 +16,11 @@
  * a name comes once.
  *
  * Lifetime:	read once by the master before the first fork; children inherit
- *		it and never change it. Texts live as long as the process,
- *		or until the next call.
+ *		it. It never changes but for the rows that are OPTION_LIVE: the
+ *		master reads all sources again and tells the children. Texts
+ *		live as long as the process, or until the next config_read.
+ * Locking:	live options are atomics with one writer, the thread that calls
+ *		config_live_set.
  * Errors:	BAD_INPUT with one line that names option, source and bound.
  */
 
@@ -39,6 +42,9 @@ struct config {
 #undef OPTION_TEXT
 };
 
+/* An OPTION_LIVE: it may change between two looks, in any thread. */
+#define CONFIG_NOW(c, field) __atomic_load_n(&(c)->field, __ATOMIC_RELAXED)
+
 enum config_wal { CONFIG_WAL_APPEND, CONFIG_WAL_PUT };
 enum config_loop { CONFIG_LOOP_AUTO, CONFIG_LOOP_RING, CONFIG_LOOP_EPOLL };
 
@@ -49,10 +55,31 @@ enum config_ask {
 	CONFIG_VERSION		/* --version */
 };
 
-/* *ask says what the command line wants; only with CONFIG_RUN is the struct
+/* Arguments and environment are kept for config_reread. *ask says what the command line wants; only with CONFIG_RUN is the struct
  * complete. env: as environ. The error's text is static until the next call. */
 struct err config_read(int argc, char *const *argv, char *const *env,
     struct config *, enum config_ask *ask) MUST_CHECK;
+
+/*
+ * The sources once more, as the last config_read had them; only the file can
+ * have changed. Nothing changes on an error. Else every option that is not what
+ * its struct says is told to changed, and those that are live are set.
+ */
+struct config_change {
+	const char *flag;
+	bool live;			/* false: it needs a start */
+	char from[64], to[64];		/* long texts are cut */
+};
+struct err config_reread(void (*changed)(void *arg,
+    const struct config_change *), void *arg) MUST_CHECK;
+
+/* Live options by their number in the table, in the struct of the last
+ * config_read: for those who pass them on. Get: false, it is not live. */
+uint32_t config_count(void);
+bool config_live_get(uint32_t option, uint64_t *value) MUST_CHECK;
+void config_live_set(uint32_t option, uint64_t value);
+/* By its flag, which must be there. */
+uint32_t config_find(const char *flag);
 
 struct err config_help(struct buf *) MUST_CHECK;
 struct err config_man(struct buf *) MUST_CHECK;

@@ -48,6 +48,7 @@ struct admin_plan {
 	const struct status_server *server;	/* may change */
 	void (*shutdown)(void);
 	bool (*draining)(void);
+	void (*reloaded)(void);		/* live options may have changed */
 	void (*resize)(uint32_t workers, uint64_t now_ns);
 };
 

@@ -1,9 +1,6 @@
 #include "common/base.h"
 
 #include "common/fault.h"
-#include "common/log.h"
-#include "shm/mailbox.h"
-#include "shm/process.h"
 #include "master/command.h"
 #include "master/list.h"
 #include "master/status.h"
@@ -108,31 +105,6 @@ command_jobs(struct call *call)
 	};
 
 	return list(call, sections, ARRAY_LEN(sections));
-}
-
-enum call_step
-command_log_level(struct call *call)
-{
-	struct shm_command m = { .kind = SHM_MAIL_LOG_LEVEL };
-	enum log_level level;
-	uint16_t slot;
-
-	if (!log_level_parse(call->operands[0], &level))
-		return call_refuse(call, "log-level: error, warn, info or "
-		    "debug");
-	log_info("log level changed level=%s", call->operands[0]);
-	log_set_level(level);
-	m.args[0] = level;
-	for (slot = SHM_MAINTAINER; slot < shm_process_count(); slot++) {
-		/* Who is not there starts with the master's level. */
-		if (atomic_load(&shm_process_get(slot)->pid) != 0 &&
-		    err_is(shm_mailbox_send(slot, &m)))
-			return call_refuse(call, "a process is too busy to be "
-			    "told, try again");
-	}
-	report_open(&call->report);
-	report_close(&call->report);
-	return CALL_DONE;
 }
 
 enum call_step

@@ -201,8 +201,8 @@ serve(const struct config *c, int signal_fd, int *status)
 	plan.admin_path = admin_path;
 	plan.listen_fds = listen_fds;
 	plan.listen_count = workers_max;
-	plan.drain_ns = c->drain_secs * NS_PER_SEC;
-	plan.drain_delay_ns = c->drain_delay_secs * NS_PER_SEC;
+	plan.drain_ns = CONFIG_NOW(c, drain_secs) * NS_PER_SEC;
+	plan.drain_delay_ns = CONFIG_NOW(c, drain_delay_secs) * NS_PER_SEC;
 	plan.server = (struct status_server){
 		.instance_id = id,
 		.host = c->host,

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "common/clock.h"
+#include "common/config.h"
 #include "common/log.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
@@ -10,6 +11,7 @@
 #include "master/cover.h"
 #include "master/mail.h"
 #include "master/master.h"
+#include "master/reload.h"
 #include "master/signal.h"
 #include "master/socket.h"
 #include "master/tell.h"
@@ -76,6 +78,15 @@ static void
 forsake_socket(uint32_t worker)
 {
 	socket_end(plan.listen_fds[worker]);
+}
+
+static void
+reloaded(void)
+{
+	plan.drain_ns = CONFIG_NOW(plan.children.start.config, drain_secs) *
+	    NS_PER_SEC;
+	plan.drain_delay_ns = CONFIG_NOW(plan.children.start.config,
+	    drain_delay_secs) * NS_PER_SEC;
 }
 
 static void
@@ -152,7 +163,7 @@ turn(void)
 	struct pollfd polls[2 + ADMIN_POLLS_MAX] = {
 		{ plan.signal_fd, POLLIN, 0 }, mail_poll() };
 	uint32_t count = 2 + admin_polls(polls + 2);
-	struct signal_seen seen = { false, false };
+	struct signal_seen seen = { false, false, false };
 	uint64_t now_ns;
 
 	poll(polls, count, poll_ms(shm_lock_now_ns()));
@@ -160,6 +171,8 @@ turn(void)
 	signal_read(&seen);
 	if (seen.stop)
 		ask_to_stop();
+	if (seen.reload)
+		reload_by_signal();
 	child_reap(now_ns);
 	child_refill(now_ns);
 	child_watch(now_ns);
@@ -181,7 +194,7 @@ master_run(const struct master_plan *p)
 	plan.children.forsake = forsake_socket;
 	plan.server.state = state_names[state];
 	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop,
-	    is_draining, resize };
+	    is_draining, reloaded, resize };
 	e = admin_open(&admin);
 	if (err_is(e)) {
 		log_err(LOG_ERROR, e, "cannot run");

@@ -21,7 +21,7 @@ signal_open(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGCHLD);
-	/* A terminal that goes away takes nothing with it. */
+	/* A terminal that goes away takes nothing with it: we reload. */
 	sigaddset(&set, SIGHUP);
 	MUST(sigprocmask(SIG_SETMASK, &set, NULL) == 0);
 	MUST(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
@@ -46,6 +46,9 @@ signal_read(struct signal_seen *seen)
 		case SIGCHLD:
 			seen->child = true;
 			break;
+		case SIGHUP:
+			seen->reload = true;
+			break;
 		}
 	}
 }
@@ -53,7 +56,7 @@ signal_read(struct signal_seen *seen)
 bool
 signal_pause(uint64_t real_ns)
 {
-	struct signal_seen seen = { false, false };
+	struct signal_seen seen = { false, false, false };
 	struct pollfd p = { fd, POLLIN, 0 };
 
 	poll(&p, 1, (int)(real_ns / NS_PER_MS));

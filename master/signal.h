@@ -21,6 +21,7 @@
 struct signal_seen {
 	bool stop;		/* SIGTERM or SIGINT */
 	bool child;		/* SIGCHLD */
+	bool reload;		/* SIGHUP */
 };
 
 /* Blocks and opens; the descriptor is to be polled. */

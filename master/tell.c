@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/config.h"
 #include "shm/mailbox.h"
 #include "shm/process.h"
 #include "master/child.h"
@@ -21,11 +22,18 @@ tell_all(void)
 static bool
 send_all(const struct child *c)
 {
+	struct shm_command option = { .kind = SHM_MAIL_OPTION };
 	struct shm_command workers = { .kind = SHM_MAIL_WORKERS,
 	    .args = { child_wanted() } };
+	uint32_t i;
 
-	return c->slot == SHM_MAINTAINER ||
-	    !err_is(shm_mailbox_send(c->slot, &workers));
+	for (i = 0; i < config_count(); i++) {
+		option.args[0] = i;
+		if (config_live_get(i, &option.args[1]) &&
+		    err_is(shm_mailbox_send(c->slot, &option)))
+			return false;
+	}
+	return !err_is(shm_mailbox_send(c->slot, &workers));
 }
 
 /* Whether it knows all that there is to know. */

@@ -2,8 +2,8 @@
 #define MEMWALD_MASTER_TELL_H
 
 /*
- * tell - what all children must know that changed since they were forked: how
- * many workers there are.
+ * tell - what all children must know that changed since they were forked: live
+ * options (config.h), and how many workers there are.
  *
  * A child begins with what the master knows at its fork. When something
  * changes, each child that lives is told by mailbox; whose mailbox is full is

@@ -32,7 +32,7 @@ _memwaldctl()
 	case $command in
 	'')
 		options='--admin-socket= --data-dir= --help --help-man --completion'
-		operands='status workers stores shards ordinals jobs seal fold resize log-level shutdown' ;;
+		operands='status workers stores shards ordinals jobs seal fold resize reload log-level shutdown' ;;
 	status)
 		options='--help --json --check'
 		operands='' ;;
@@ -59,6 +59,9 @@ _memwaldctl()
 		operands='' ;;
 	resize)
 		options='--help --json --timeout='
+		operands='' ;;
+	reload)
+		options='--help --json'
 		operands='' ;;
 	log-level)
 		options='--help --json'

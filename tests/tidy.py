@@ -172,14 +172,21 @@ class Tidy(unittest.TestCase):
             "nobody stops at it")
 
     def test_every_option_is_read_and_documented(self):
-        rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|TEXT\()[,\s]*(\w+),\s*'
+        rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|LIVE\(\w+|TEXT\()[,\s]*(\w+),\s*'
                           r'"([\w-]+)"', text_of("common/config.def"), re.M)
         self.assertTrue(rows)
         code = "\n".join(text_of(p) for p in tracked("*.c")
                          if not p.startswith(("tests/", "common/config")))
         manual = text_of("ops/memwald.8").replace("\\-", "-")
         self.none((name for name, _ in rows if not re.search(
-            r"(->|\.)%s\b" % name, code)), "nobody reads this option")
+            r"(->|\.|CONFIG_NOW\([^()]*?,\s*)%s\b" % name, code)),
+            "nobody reads this option")
+        live = re.findall(r"^OPTION_LIVE\(\w+, (\w+)",
+                          text_of("common/config.def"), re.M)
+        self.none(("%s:%d" % (p, n) for p in tracked("worker/*.[ch]")
+                   for n, line in lines_of(p)
+                   if re.search(r"(->|\.)(%s)\b" % "|".join(live), line)),
+                  "a live option is read with CONFIG_NOW")
         self.none((flag for _, flag in rows if "--" + flag + " "
                    not in manual), "not in the manual: make man")
 

@@ -98,8 +98,10 @@ on_mail(struct op *op, int32_t res)
 			alone = m.args[0] != 0;
 			on_leave(false);
 			break;
-		case SHM_MAIL_LOG_LEVEL:
-			log_set_level((enum log_level)m.args[0]);
+		case SHM_MAIL_OPTION:
+			config_live_set((uint32_t)m.args[0], m.args[1]);
+			log_set_level((enum log_level)CONFIG_NOW(
+			    plan.start->config, log_level));
 			break;
 		default:
 			plan.mail(&m);

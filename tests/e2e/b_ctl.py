@@ -6,6 +6,7 @@ The server's side is master/admin.def; the exit statuses are that table's.
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -137,7 +138,7 @@ class Lists(Ctl):
 
     def test_log_level(self):
         self.assertEqual(ctl(self.s, "log-level", "debug")[0], DONE)
-        ask(self.s, "log-level", "info")
+        self.assertEqual(ask(self.s, "log-level", "info"), {"level": "info"})
 
     def test_who_goes_away_is_forgotten(self):
         for _ in range(40):
@@ -267,6 +268,67 @@ class Work(Ctl):
             held.sock.close()
             self.assertEqual(s.proc.wait(60 * SLOW), 0)
             s.killed = True
+
+
+class Reload(Ctl):
+    def test_reload(self):
+        with Server() as s:
+            path = os.path.join(s.tmp, "memwald.conf")
+
+            def configure(text):
+                with open(path, "w") as f:
+                    f.write(text)
+
+            self.assertEqual(s.stop(), 0)
+            s.args = ["--config=" + path]
+            configure("rollout-flush-interval-secs = 0\n")
+            s.start()
+            s.wait_walked()
+            self.assertEqual(ask(s, "reload"), {"options": []})
+            with s.client() as c:
+                c.create("st")
+                c.append("st", [row("a")]).must(201)
+            # Options of the maintainer: it seals by itself from now on.
+            configure("rollout-flush-interval-secs = 1\nport = 1\n"
+                      "log-level = debug\n")
+            found = {x["option"]: (x["from"], x["to"], x["state"])
+                     for x in ask(s, "reload")["options"]}
+            self.assertEqual(found, {
+                "rollout-flush-interval-secs": ("0", "1", "changed"),
+                "log-level": ("info", "debug", "changed")})
+            wait_for("a seal by the ticker", lambda: ask(s, "stores", "st")[
+                "stores"][0]["tail_shards"] == 0)
+            wait_for("debug lines of the maintainer",
+                     lambda: " DEBUG maintainer" in s.log())
+            # Of a worker: appends are refused beyond one byte of backlog.
+            with s.client() as c:
+                c.append("st", [row("b")]).must(201)
+                configure("backlog-max-bytes = 1\nlog-level = debug\n"
+                          "rollout-flush-interval-secs = 86400\n"
+                          "workers-max = 20\n")
+                status, out, _ = ctl(s, "reload")
+                self.assertEqual(status, DONE)
+                self.assertRegex(out, r"workers-max +0 +20 +needs a start")
+                wait_for("a refusal", lambda: c.append(
+                    "st", [row("c")]).status == 503)
+            # A mistake changes nothing, is named, and by the signal as well.
+            configure("log-level = loud\n")
+            self.refused(s, "'loud' is none of error|", "reload")
+            s.kill(s.proc.pid, signal.SIGHUP)
+            wait_for("the line of the log",
+                     lambda: s.log().count("not read again") == 2)
+            configure("log-level = warn\n")
+            s.kill(s.proc.pid, signal.SIGHUP)
+            wait_for("the signal to be heard", lambda: "option changed "
+                     "option=backlog-max-bytes from=1 to=" in s.log())
+            with s.client() as c:
+                wait_for("appends", lambda: c.append(
+                    "st", [row("d")]).status == 201)
+            # Who is started later knows it, too; and is told again.
+            s.kill(s.processes("worker")[0])
+            wait_for("the replacement", lambda: len(
+                s.processes("worker")) == 2)
+            ask(s, "reload")
 
 
 class Nobody(unittest.TestCase):

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/clock.h"
+#include "common/config.h"
 #include "common/log.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
@@ -31,6 +32,11 @@ on_shutdown(void)
 
 static struct status_server server = { "me", "127.0.0.1", 1, "running", 0 };
 
+static void
+reloaded(void)
+{
+}
+
 static bool
 is_draining(void)
 {
@@ -41,7 +47,7 @@ static struct admin_plan
 plan_at(const char *p)
 {
 	return (struct admin_plan){ p, &server, on_shutdown,
-	    is_draining };
+	    is_draining, reloaded, NULL };
 }
 
 static int
@@ -335,7 +341,12 @@ main(void)
 	struct shm_config c = { .workers = 2, .workers_max = 2, .slots = 4,
 	    .shard_records = 16, .ordinals = 8, .instance_id = SLICE("me") };
 	struct child_plan children = { .workers = 2 };
+	static struct config config;
+	static char *argv[] = { NULL }, *no_env[] = { NULL };
+	enum config_ask ask;
 
+	if (err_is(config_read(1, argv, no_env, &config, &ask)))
+		return 1;
 	log_set_level(LOG_ERROR);
 	if (err_is(shm_segment_create(&c)))
 		return 1;

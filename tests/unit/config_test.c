@@ -28,7 +28,7 @@ static struct err
 read_args(char *const *env, const char *arg, ...)
 {
 	static char *const no_env[] = { NULL };
-	char *argv[16] = { (char *)(uintptr_t)"memwald" };
+	static char *argv[16] = { (char *)(uintptr_t)"memwald" };
 	int argc = 1;
 	va_list ap;
 
@@ -182,6 +182,68 @@ slurp(FILE *f)
 }
 
 /* Help and the manual page that is checked in have every row. */
+static char seen[1000];
+
+static void
+note(void *arg, const struct config_change *change)
+{
+	size_t at = strlen(seen);
+
+	(void)arg;
+	snprintf(seen + at, sizeof(seen) - at, "%s %s>%s %d;", change->flag,
+	    change->from, change->to, change->live);
+}
+
+static void
+rewrite(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	*seen = '\0';
+}
+
+/* Live options change, others are named, flags win still; a mistake changes
+ * nothing. */
+static void
+a_reload_changes_live_options(void **state)
+{
+	char path[] = "/tmp/config_test.XXXXXX";
+	int fd = mkstemp(path);
+	uint64_t value;
+
+	(void)state;
+	close(fd);
+	rewrite(path, "log-level = info\nport = 1\n");
+	assert_false(err_is(read_args(NULL, "--drain-secs=7", "--config", path,
+	    NULL)));
+	assert_false(err_is(config_reread(note, NULL)));
+	assert_string_equal(seen, "");
+	rewrite(path, "log-level = debug\nport = 2\nhost = ::1\n"
+	    "drain-secs = 9\nbacklog-max-bytes = 1\n");
+	assert_false(err_is(config_reread(note, NULL)));
+	assert_string_equal(seen, "host 127.0.0.1>::1 0;port 1>2 0;"
+	    "log-level info>debug 1;backlog-max-bytes 17179869184>1 1;");
+	assert_int_equal(c.port, 1);
+	assert_string_equal(c.host, "127.0.0.1");
+	assert_int_equal(c.log_level, 3);
+	assert_int_equal(c.drain_secs, 7);
+	assert_int_equal(CONFIG_NOW(&c, backlog_max_bytes), 1);
+	rewrite(path, "log-level = warn\nport = many\n");
+	assert_refused(config_reread(note, NULL), "'many' is not");
+	assert_string_equal(seen, "");
+	assert_int_equal(c.log_level, 3);
+	unlink(path);
+	assert_refused(config_reread(note, NULL), path);
+	/* One by one, as children are told. */
+	config_live_set(config_find("log-level"), 0);
+	assert_true(config_live_get(config_find("log-level"), &value));
+	assert_int_equal(value, 0);
+	assert_false(config_live_get(config_find("port"), &value));
+}
+
 static void
 every_row_is_documented(void **state)
 {
@@ -220,6 +282,7 @@ main(void)
 		cmocka_unit_test(file_errors_name_the_line),
 		cmocka_unit_test(bad_arguments_are_named),
 		cmocka_unit_test(asks_stop_the_reading),
+		cmocka_unit_test(a_reload_changes_live_options),
 		cmocka_unit_test(every_row_is_documented),
 	};
 

@@ -143,7 +143,7 @@ note_blobs(const struct append_request *a, const struct builder *b,
 	const struct store *s = a->q.store;
 	const struct store_shape *shape = s->shape;
 	struct batch batch = builder_batch((struct builder *)b);
-	uint64_t i, large = s->engine->config->rollout_large_blob_log_bytes;
+	uint64_t i, large = CONFIG_NOW(s->engine->config, rollout_large_blob_log_bytes);
 
 	if (shape->blob < 0)
 		return;

@@ -124,7 +124,7 @@ compare_weights(const void *a, const void *b)
 static uint64_t
 weight_max(const struct compaction *c)
 {
-	uint64_t rate = c->aged->env->config->maintain_write_rate;
+	uint64_t rate = CONFIG_NOW(c->aged->env->config, maintain_write_rate);
 	uint64_t now = clock_mono_ns(), room = fold_budget_room(), left_secs;
 	uint64_t most = room == 0 ? COMPACT_BYTES : MIN(COMPACT_BYTES, room);
 

@@ -51,7 +51,7 @@ any_behind(const struct fold *f, uint64_t folded)
 static uint64_t
 bytes_max(const struct fold *f)
 {
-	uint64_t cap = f->aged->env->config->rollout_merge_max_bytes;
+	uint64_t cap = CONFIG_NOW(f->aged->env->config, rollout_merge_max_bytes);
 	uint64_t room = fold_budget_room();
 
 	return MIN(cap == 0 ? UINT64_MAX : cap, room == 0 ? UINT64_MAX : room);
@@ -61,7 +61,8 @@ bytes_max(const struct fold *f)
 static struct err
 open_generations(struct fold *f, uint64_t folded, bool *more)
 {
-	const struct config *c = f->aged->env->config;
+	uint32_t count_max = CONFIG_NOW(f->aged->env->config,
+	    rollout_merge_max_generations);
 	uint64_t most = bytes_max(f);
 	uint32_t i;
 
@@ -80,8 +81,7 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 			f->up_to = MAX(f->up_to, g->number);
 			continue;
 		}
-		if (c->rollout_merge_max_generations != 0 &&
-		    f->source_count == c->rollout_merge_max_generations) {
+		if (count_max != 0 && f->source_count >= count_max) {
 			*more = true;
 			break;
 		}

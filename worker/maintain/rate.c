@@ -28,7 +28,7 @@ static uint32_t
 times_to_keep_up(void)
 {
 	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
-	uint64_t base = rate.config->maintain_write_rate;
+	uint64_t base = CONFIG_NOW(rate.config, maintain_write_rate);
 
 	rate.bytes_per_sec += (bytes - MIN(bytes, rate.commit_bytes)) /
 	    AVERAGE_SECS - rate.bytes_per_sec / AVERAGE_SECS;

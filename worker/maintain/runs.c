@@ -8,6 +8,7 @@
 #include "shm/metric.h"
 #include "worker/maintain/askers.h"
 #include "worker/maintain/runs.h"
+#include "worker/maintain/ticker.h"
 
 /* Who waits for a guard that is held looks again after this. */
 #define AGAIN_NS	(50 * NS_PER_MS)
@@ -38,6 +39,7 @@ struct job {			/* one store that is, or will be, in a lane */
 	struct timer again;
 	struct askers askers, next_askers;
 	struct op op;
+	uint64_t span_ns;		/* time limit of the run */
 	struct tick_result result;
 };
 
@@ -348,7 +350,7 @@ job_run(struct op *op)
 	struct job *j = CONTAINER_OF(op, struct job, op);
 
 	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ? WANT_SEAL :
-	    j->want, &j->compact, runs.plan.span_ns, &j->result);
+	    j->want, &j->compact, j->span_ns, &j->result);
 	return 0;
 }
 
@@ -362,6 +364,7 @@ start_job(struct job *j)
 	j->want = j->next_want;
 	j->next_want = 0;
 	j->running = true;
+	j->span_ns = ticker_span_ns(runs.plan.env->config);
 	j->op.done = job_done;
 	runs.lanes[j->kind][j->lane].running++;
 	/* Bounded by maintain_concurrency, not by the pool's queue. */

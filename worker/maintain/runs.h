@@ -37,7 +37,6 @@ struct runs_plan {
 	struct loop *loop;
 	struct pool *pool;
 	struct maintain_env *env;
-	uint64_t span_ns;		/* time limit of a run */
 	/* A run ended. */
 	void (*ended)(struct shm_ref, const struct tick_result *);
 	/* What a tick wanted (enum tick_want) is not done this time. */

@@ -24,7 +24,7 @@ static struct {
 	struct maintain_env env;
 	struct relieve relieve;
 	struct op trash_op;
-	bool trash_runs;
+	bool trash_runs, draining;
 } sched;
 
 /* A run of a store ended. */
@@ -87,6 +87,17 @@ garbage(struct shm_ref ref)
 	runs_request(ref, WANT_COLLECT);
 }
 
+/* Options changed; what is not kept is read where it is used. */
+static void
+reload(void)
+{
+	if (sched.draining)
+		return;
+	ticker_reload();
+	object_pace_set_rate(&sched.env.pace, CONFIG_NOW(sched.config,
+	    maintain_write_rate));
+}
+
 bool
 schedule_command(const struct shm_command *c)
 {
@@ -97,6 +108,9 @@ schedule_command(const struct shm_command *c)
 		return true;
 	case SHM_MAIL_RELIEVE:
 		make_room(c->args[0], seal);
+		return true;
+	case SHM_MAIL_WORKERS:
+		reload();
 		return true;
 	case SHM_MAIL_OPEN:
 		opener_ask(c);
@@ -187,7 +201,7 @@ start_env(struct object_dir *root)
 
 	env->config = sched.config;
 	env->root = root;
-	object_pace_init(&env->pace, sched.config->maintain_write_rate);
+	object_pace_init(&env->pace, CONFIG_NOW(sched.config, maintain_write_rate));
 	ask_init(&env->asks);
 	uuid_to_text(&shard, text);
 	memcpy(env->tag, text, sizeof(env->tag) - 1);
@@ -205,8 +219,8 @@ schedule_start(const struct config *config, struct loop *loop,
 	sched.pool = pool;
 	start_env(root);
 	rate_start(config, loop, &sched.env.pace);
-	runs_start(&(struct runs_plan){ loop, pool, &sched.env,
-	    ticker_span_ns(config), ended, skipped });
+	runs_start(&(struct runs_plan){ loop, pool, &sched.env, ended,
+	    skipped });
 	ticker_start(&(struct ticker_plan){ config, loop, runs_request,
 	    forced });
 	opener_start(pool, root);
@@ -236,10 +250,11 @@ seal_tails(void)
 void
 schedule_drain(bool seal_too)
 {
+	sched.draining = true;
 	rate_stop();
 	ticker_stop();
 	walk_stop();
-	runs_drain(clock_mono_ns() + sched.config->drain_secs * NS_PER_SEC / 2);
+	runs_drain(clock_mono_ns() + CONFIG_NOW(sched.config, drain_secs) * NS_PER_SEC / 2);
 	if (seal_too)
 		seal_tails();
 	runs_close();

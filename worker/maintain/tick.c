@@ -230,7 +230,7 @@ count_fold(const struct aged_store *a, uint32_t want, struct err e,
 static uint32_t
 threshold_of(const struct aged_store *a, uint32_t want)
 {
-	uint32_t count = a->env->config->rollout_merge_after_generations;
+	uint32_t count = CONFIG_NOW(a->env->config, rollout_merge_after_generations);
 	enum shm_pressure level = pressure_look(a->env->config, a->ref);
 
 	if ((want & WANT_FORCE) != 0)

@@ -34,7 +34,7 @@ static struct {
 uint64_t
 ticker_span_ns(const struct config *c)
 {
-	return MAX(SPAN_INTERVALS * c->rollout_flush_interval_secs *
+	return MAX(SPAN_INTERVALS * CONFIG_NOW(c, rollout_flush_interval_secs) *
 	    NS_PER_SEC, SPAN_MIN_NS);
 }
 
@@ -72,7 +72,7 @@ static void
 warn_pending(struct shm_ref ref)
 {
 	uint32_t limit =
-	    tickers.plan.config->rollout_wal_pending_warn_generations;
+	    CONFIG_NOW(tickers.plan.config, rollout_wal_pending_warn_generations);
 	struct shm_store_info info;
 
 	if (limit != 0 && shm_store_peek(ref, &info) &&
@@ -190,28 +190,52 @@ warn_intervals(uint64_t flush, uint64_t cleanup)
 		    (unsigned long long)(tickers.forced_every * flush));
 }
 
+/* By the options as they are now; the next tick is a whole interval away. */
+static void
+set_intervals(void)
+{
+	uint64_t flush = CONFIG_NOW(tickers.plan.config,
+	    rollout_flush_interval_secs);
+	uint64_t cleanup = CONFIG_NOW(tickers.plan.config,
+	    rollout_cleanup_interval_secs);
+	struct loop *loop = tickers.plan.loop;
+	uint64_t every = flush == 0 || cleanup == 0 ? UINT64_MAX :
+	    (cleanup + flush - 1) / flush;
+	uint32_t kind;
+
+	if (flush * NS_PER_SEC == tickers.interval_ns &&
+	    every == tickers.forced_every)
+		return;
+	tickers.interval_ns = flush * NS_PER_SEC;
+	tickers.forced_every = every;
+	warn_intervals(flush, cleanup);
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+		timer_cancel(loop_timers(loop), &tickers.kinds[kind].timer);
+		if (flush != 0)
+			timer_set(loop_timers(loop),
+			    &tickers.kinds[kind].timer,
+			    clock_mono_ns() + tickers.interval_ns);
+	}
+}
+
+void
+ticker_reload(void)
+{
+	set_intervals();
+}
+
 void
 ticker_start(const struct ticker_plan *plan)
 {
-	uint64_t flush = plan->config->rollout_flush_interval_secs;
-	uint64_t cleanup = plan->config->rollout_cleanup_interval_secs;
 	uint32_t kind;
 
 	tickers.plan = *plan;
 	tickers.again = calloc(shm_store_slots(), sizeof(*tickers.again));
 	tickers.collect = calloc(shm_store_slots(), sizeof(*tickers.collect));
 	MUST(tickers.again != NULL && tickers.collect != NULL);
-	tickers.interval_ns = flush * NS_PER_SEC;
-	tickers.forced_every = flush == 0 || cleanup == 0 ? UINT64_MAX :
-	    (cleanup + flush - 1) / flush;
-	warn_intervals(flush, cleanup);
-	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
+	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		timer_init(&tickers.kinds[kind].timer, tick);
-		if (flush != 0)
-			timer_set(loop_timers(plan->loop),
-			    &tickers.kinds[kind].timer,
-			    clock_mono_ns() + tickers.interval_ns);
-	}
+	set_intervals();
 }
 
 void

@@ -36,6 +36,8 @@ struct ticker_plan {
 uint64_t ticker_span_ns(const struct config *);
 
 void ticker_start(const struct ticker_plan *);
+/* Options changed (OPTION_LIVE). */
+void ticker_reload(void);
 void ticker_stop(void);
 /* The store's first tick from that time of clock_mono_ns on is forced, and
  * comes even if nobody writes to it. */

@@ -10,9 +10,16 @@
 void
 object_pace_init(struct object_pace *p, uint64_t bytes_per_sec)
 {
-	p->bytes_per_sec = bytes_per_sec;
+	atomic_init(&p->bytes_per_sec, bytes_per_sec);
 	atomic_init(&p->times, 1);
 	atomic_init(&p->next_ns, 0);
+}
+
+void
+object_pace_set_rate(struct object_pace *p, uint64_t bytes_per_sec)
+{
+	atomic_store_explicit(&p->bytes_per_sec, bytes_per_sec,
+	    memory_order_relaxed);
 }
 
 void
@@ -25,12 +32,14 @@ void
 object_pace_take(struct object_pace *p, uint64_t bytes)
 {
 	uint64_t times = atomic_load_explicit(&p->times, memory_order_relaxed);
+	uint64_t rate = atomic_load_explicit(&p->bytes_per_sec,
+	    memory_order_relaxed);
 	uint64_t now_ns, seen, start, span_ns;
 
-	if (p->bytes_per_sec == 0 || times == 0)
+	if (rate == 0 || times == 0)
 		return;
 	MUST(bytes <= UINT32_MAX);	/* else the product may overflow */
-	span_ns = bytes * NS_PER_SEC / p->bytes_per_sec / times;
+	span_ns = bytes * NS_PER_SEC / rate / times;
 	now_ns = clock_mono_ns();
 	seen = atomic_load_explicit(&p->next_ns, memory_order_relaxed);
 	do {

@@ -23,13 +23,15 @@
 #define OBJECT_PACE_STEP 65536u
 
 struct object_pace {
-	uint64_t bytes_per_sec;
+	_Atomic uint64_t bytes_per_sec;
 	_Atomic uint32_t times;		/* a stale value: a step at the old rate */
 	_Atomic uint64_t next_ns;	/* monotonic: when the line is free */
 };
 
 /* bytes_per_sec 0: no limit. */
 void object_pace_init(struct object_pace *, uint64_t bytes_per_sec);
+/* Another rate from now on. */
+void object_pace_set_rate(struct object_pace *, uint64_t bytes_per_sec);
 /* From now on times the rate; 1 is the rate itself, 0 no limit. */
 void object_pace_set_times(struct object_pace *, uint32_t times);
 /* Waits until that many bytes may be written. */

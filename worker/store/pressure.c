@@ -19,17 +19,18 @@ appends_end(uint32_t reads_end)
 static enum shm_pressure
 level_of(const struct config *c, const struct shm_store_info *info)
 {
-	uint32_t warn = c->rollout_wal_pending_warn_generations;
-	uint32_t most = c->rollout_wal_pending_max_generations;
+	uint32_t warn = CONFIG_NOW(c, rollout_wal_pending_warn_generations);
+	uint32_t most = CONFIG_NOW(c, rollout_wal_pending_max_generations);
 	uint64_t bytes = info->pending_bytes + info->tail_bytes;
+	uint64_t limit = CONFIG_NOW(c, backlog_max_bytes);
 
 	if (most != 0 && info->pending_generations > most)
 		return SHM_PRESSURE_NO_READS;
 	if ((most != 0 && info->pending_generations >= appends_end(most)) ||
-	    (c->backlog_max_bytes != 0 && bytes >= c->backlog_max_bytes))
+	    (limit != 0 && bytes >= limit))
 		return SHM_PRESSURE_NO_APPENDS;
 	if ((warn != 0 && info->pending_generations_max >= warn) ||
-	    (c->backlog_max_bytes != 0 && bytes >= c->backlog_max_bytes / 2))
+	    (limit != 0 && bytes >= limit / 2))
 		return SHM_PRESSURE_FOLDS_FIRST;
 	return SHM_PRESSURE_NONE;
 }

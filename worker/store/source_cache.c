@@ -212,7 +212,7 @@ look(struct timer *t)
 static void
 share_bytes(struct source_cache *c, uint32_t workers)
 {
-	uint64_t all = c->engine->config->rollout_cache_bytes;
+	uint64_t all = CONFIG_NOW(c->engine->config, rollout_cache_bytes);
 
 	c->bytes_max = all == 0 ? UINT64_MAX : all / MAX(workers, 1u);
 }
