@@ -351,6 +351,23 @@ go_on(struct client *c, uint64_t now_ns)
 	}
 }
 
+void
+admin_farewell(uint64_t now_ns)
+{
+	uint32_t i;
+
+	for (i = 0; i < ADMIN_CLIENTS_MAX; i++) {
+		struct client *c = &clients[i];
+
+		if (c->fd < 0 || !c->asked || c->step != CALL_WAIT ||
+		    c->sent < c->out.len)
+			continue;
+		step_call(c, now_ns);
+		if (c->fd >= 0 && send_out(c))
+			c->fd = -1;	/* the kernel's to close */
+	}
+}
+
 uint32_t
 admin_polls(struct pollfd *polls)
 {

@@ -48,12 +48,16 @@ struct admin_plan {
 	const struct status_server *server;	/* may change */
 	void (*shutdown)(void);
 	bool (*draining)(void);
+	bool (*stopped)(void);		/* nobody is left but the master */
 	void (*reloaded)(void);		/* live options may have changed */
 	void (*resize)(uint32_t workers, uint64_t now_ns);
 };
 
 /* TEXT of an error is static until the next call. */
 struct err admin_open(const struct admin_plan *) MUST_CHECK;
+/* The master is about to end: who waited for that is told. His connection ends
+ * with the process, so that whoever sees its end knows that it is gone. */
+void admin_farewell(uint64_t now_ns);
 /* Removes the file, too. */
 void admin_close(void);
 /* In a child: its copies of the descriptors. */

@@ -70,7 +70,8 @@ struct call {
 	struct cursor cursor;
 	struct problems problems;
 	struct work work;
-	bool told;			/* of a reload: done, but for the telling */
+	bool told;			/* done, but for what is waited for */
+	uint32_t children;		/* of a shutdown, when it began */
 	uint32_t workers, workers_before;	/* of a resize; 0: not begun */
 
 	/* How far it is; sent when it changed, or was not sent for long. */

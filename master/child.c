@@ -37,6 +37,7 @@ static struct child children[CHILDREN_MAX];
 static uint32_t count;			/* 1 + wanted, and those still leaving */
 static uint32_t wanted;			/* workers */
 static uint64_t leave_span_ns;
+static uint32_t killed_late;
 static bool no_more, worker_beaten;
 static uint64_t watched_ns, lenient_until_ns;
 static pid_t master_pid;
@@ -429,8 +430,16 @@ child_kill_all(void)
 {
 	uint32_t i;
 
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		killed_late += children[i].pid != 0 && !children[i].killed;
 		child_kill(children[i].slot, "did not leave by the deadline");
+	}
+}
+
+uint32_t
+child_killed_late(void)
+{
+	return killed_late;
 }
 
 uint32_t

@@ -97,6 +97,8 @@ void child_no_more(void);
 void child_stop(uint32_t role);
 void child_kill_all(void);
 uint32_t child_alive(uint32_t role);
+/* How many child_kill_all had to kill. */
+uint32_t child_killed_late(void);
 /* SIGKILL for whoever lives in a slot. */
 void child_kill(uint16_t slot, const char *why);
 

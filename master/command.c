@@ -1,6 +1,8 @@
 #include "common/base.h"
 
 #include "common/fault.h"
+#include "shm/process.h"
+#include "master/child.h"
 #include "master/command.h"
 #include "master/list.h"
 #include "master/status.h"
@@ -107,13 +109,44 @@ command_jobs(struct call *call)
 	return list(call, sections, ARRAY_LEN(sections));
 }
 
+static enum call_step
+say_state(struct call *call, const char *state)
+{
+	struct report *r = &call->report;
+
+	report_open(r);
+	report_line(r, "%s", state);
+	if (r->json)
+		json_write_text(&r->w, "state", slice_of(state));
+	report_close(r);
+	return CALL_DONE;
+}
+
+/* The last step is that of admin_farewell: the server has ended but for us. */
 enum call_step
 command_shutdown(struct call *call)
 {
-	plan.shutdown();
-	report_open(&call->report);
-	report_line(&call->report, "%s", "draining");
-	report_close(&call->report);
+	uint32_t left = child_alive(SHM_ROLE_WORKER) +
+	    child_alive(SHM_ROLE_MAINTAINER);
+
+	if (!call->told) {
+		plan.shutdown();
+		call->told = true;
+		call->children = left;
+		return call->given[ADMIN_OPTION_NO_WAIT] ?
+		    say_state(call, "draining") : CALL_WAIT;
+	}
+	if (!plan.stopped()) {
+		call_progress(call, call->children - MIN(left, call->children),
+		    call->children, "processes are gone, %s",
+		    plan.server->state);
+		return CALL_WAIT;
+	}
+	say_state(call, "stopped");
+	if (child_killed_late() > 0)
+		return call_refuse(call, "stopped, but %u processes did not "
+		    "leave by the deadline and were killed",
+		    child_killed_late());
 	return CALL_DONE;
 }
 

@@ -49,6 +49,12 @@ is_draining(void)
 	return stops_asked > 0 || state > MASTER_RUN;
 }
 
+static bool
+is_stopped(void)
+{
+	return state == MASTER_DONE;
+}
+
 static void
 kill_stuck(uint16_t slot)
 {
@@ -194,7 +200,8 @@ master_run(const struct master_plan *p)
 	plan.children.forsake = forsake_socket;
 	plan.server.state = state_names[state];
 	admin = (struct admin_plan){ p->admin_path, &plan.server, ask_to_stop,
-	    is_draining, reloaded, resize };
+	    is_draining, is_stopped, reloaded,
+	    resize };
 	e = admin_open(&admin);
 	if (err_is(e)) {
 		log_err(LOG_ERROR, e, "cannot run");
@@ -213,6 +220,7 @@ master_run(const struct master_plan *p)
 			begin_drain(shm_lock_now_ns());
 		}
 	}
+	admin_farewell(shm_lock_now_ns());
 	admin_close();
 	return status;
 }

@@ -116,9 +116,13 @@ cut_off(FILE *from)
 
 /* The last line says how it ended. */
 static int
-take_end(const char *line)
+take_end(const char *line, FILE *from)
 {
 	size_t i;
+
+	/* After a shutdown the server's end is the connection's. */
+	while (getc(from) != EOF)
+		continue;
 
 	if (strncmp(line, "ERROR ", 6) == 0) {
 		fprintf(stderr, "memwaldctl: %s\n", line + 6);
@@ -154,7 +158,7 @@ take_answer(FILE *from, bool json)
 		}
 		end_bar();
 		if (sscanf(line, "BODY %llu", &length) != 1)
-			return take_end(line);
+			return take_end(line, from);
 		if (!copy_body(from, length))
 			break;
 	}

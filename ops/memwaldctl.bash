@@ -67,7 +67,7 @@ _memwaldctl()
 		options='--help --json'
 		operands='error warn info debug' ;;
 	shutdown)
-		options='--help --json'
+		options='--help --json --no-wait'
 		operands='' ;;
 	*)
 		return ;;

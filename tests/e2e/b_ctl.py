@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import ROOT, SLOW, Server, build_path, wait_for
+from harness import ROOT, SLOW, Server, alive, build_path, wait_for
 from rows import row
 
 DONE, REFUSED, UNREACHABLE, UNHEALTHY, LATE = range(5)
@@ -44,6 +44,17 @@ def ask(server, *words):
 
 
 class Ctl(unittest.TestCase):
+    def hold(self, server, client):
+        """A request in flight: no drain ends before its socket is closed."""
+        held = server.raw()
+        self.addCleanup(held.sock.close)
+        held.send(b"POST /api/v1/rollouts/st/records HTTP/1.1\r\n"
+                  b"Host: x\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: 100\r\n\r\n{")
+        wait_for("a request", lambda: client.metrics()[
+            "memwald_requests_in_flight"] >= 1)
+        return held
+
     def refused(self, server, part, *words):
         status, out, err = ctl(server, *words)
         self.assertEqual((status, out), (REFUSED, ""), err)
@@ -256,18 +267,65 @@ class Work(Ctl):
     def test_fold_while_draining_is_refused(self):
         with Server(args=["--drain-secs=60"]) as s, s.client() as c:
             c.create("st")
-            held = s.raw()
-            held.send(b"POST /api/v1/rollouts/st/records HTTP/1.1\r\n"
-                      b"Host: x\r\nContent-Type: application/json\r\n"
-                      b"Content-Length: 100\r\n\r\n{")
-            wait_for("a request", lambda: c.metrics()[
-                "memwald_requests_in_flight"] >= 1)
-            s.ctl("shutdown")
+            held = self.hold(s, c)
+            s.ctl("shutdown", "--no-wait")
             self.refused(s, "draining", "fold", "st")
             self.assertIn("draining", ask(s, "status")["state"])
             held.sock.close()
             self.assertEqual(s.proc.wait(60 * SLOW), 0)
             s.killed = True
+
+
+class Shutdown(Ctl):
+    def gone(self, s, family):
+        self.assertEqual([p for p in family if alive(p)], [])
+        self.assertEqual(s.proc.wait(60 * SLOW), 0)
+        s.killed = True
+
+    def test_waits_until_it_has_ended(self):
+        """Two at once, one as JSON; a third finds nobody."""
+        with Server(args=["--drain-secs=60"]) as s, s.client() as c:
+            c.create("st")
+            family = s.pids()
+            held = self.hold(s, c)
+            first = start(s, "shutdown")
+            wait_for("the drain", lambda: "draining" in
+                     ask(s, "status")["state"])
+            second = start(s, "shutdown", "--json")
+            self.assertIn("processes are gone, draining workers",
+                          first.stderr.readline())
+            self.assertIsNone(first.poll())
+            held.sock.close()
+            self.assertEqual(end(second), (DONE, '{"state":"stopped"}\n',
+                                           ""))
+            self.assertEqual(end(first)[:2], (DONE, "stopped\n"))
+            # The last of them may still be on its way into the grave.
+            wait_for("the end", lambda: s.proc.poll() is not None)
+            self.gone(s, family)
+            self.assertEqual(ctl(s, "status")[0], UNREACHABLE)
+
+    def test_who_has_to_be_killed_is_told_of(self):
+        with Server(workers=1, args=["--drain-secs=1"]) as s:
+            s.expect_panic = True
+            family = s.pids()
+            s.kill(s.processes("worker")[0], signal.SIGSTOP)
+            status, out, err = ctl(s, "shutdown")
+            self.assertEqual((status, out), (REFUSED, "stopped\n"), err)
+            self.assertRegex(err, "[12] processes did not leave")
+            wait_for("the end", lambda: s.proc.poll() is not None)
+            self.gone(s, family)
+
+    def test_a_master_that_is_killed_meanwhile(self):
+        with Server(args=["--drain-secs=60"]) as s, s.client() as c:
+            c.create("st")
+            self.hold(s, c)
+            asked = start(s, "shutdown")
+            wait_for("the drain", lambda: "draining" in
+                     ask(s, "status")["state"])
+            s.kill_all()
+            status, _, err = end(asked)
+            self.assertEqual(status, UNREACHABLE)
+            self.assertIn("cut off", err)
 
 
 class Reload(Ctl):

@@ -77,7 +77,7 @@ class Start(unittest.TestCase):
 
     def test_shutdown_command(self):
         with Server() as s:
-            self.assertIn("draining", s.ctl("shutdown"))
+            self.assertEqual(s.ctl("shutdown"), "stopped\n")
             self.assertEqual(s.proc.wait(30), 0)
             s.killed = True
 

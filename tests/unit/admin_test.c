@@ -47,7 +47,7 @@ static struct admin_plan
 plan_at(const char *p)
 {
 	return (struct admin_plan){ p, &server, on_shutdown,
-	    is_draining, reloaded, NULL };
+	    is_draining, is_draining, reloaded, NULL };
 }
 
 static int
@@ -187,7 +187,7 @@ commands_are_answered(void **state)
 	assert_begins(ask("dance\n"), "ERROR no such command");
 	assert_begins(ask("\n"), "ERROR no such command");
 	assert_false(shut);
-	assert_begins(ask("shutdown\n"), "OK\n");
+	assert_begins(ask("shutdown --no-wait\n"), "OK\ndraining");
 	assert_true(shut);
 }
 
