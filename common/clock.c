@@ -34,6 +34,12 @@ clock_wall_us(void)
 }
 
 uint64_t
+clock_boot_ns(void)
+{
+	return read_ns(CLOCK_BOOTTIME);
+}
+
+uint64_t
 clock_real_ns(uint64_t span_ns)
 {
 	return (span_ns + speed - 1) / speed;

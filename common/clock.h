@@ -21,6 +21,10 @@
 uint64_t clock_mono_ns(void);
 uint64_t clock_wall_us(void);
 
+/* True time since the machine started, the time that it slept included; never
+ * replaced. For spans that other machines count too. */
+uint64_t clock_boot_ns(void);
+
 /* A span of this clock as one of the kernel's. */
 uint64_t clock_real_ns(uint64_t span_ns);
 

@@ -65,7 +65,7 @@ put_ordinal(struct report *r, const struct shm_ordinal *o)
 	uuid_to_text(&o->shard, shard);
 	report_row(r);
 	report_text(r, "%s", o->name);
-	report_text(r, "%s", shm_ordinal_state_name(o->state));
+	report_text(r, "%s", shm_ordinal_state_name(o->is.state));
 	report_int(r, o->owner == SHM_NOBODY ? -1 : o->owner);
 	report_bool(r, o->owner != SHM_NOBODY && facts_lives(o->owner));
 	report_uint(r, o->version);

@@ -142,10 +142,10 @@ check_ordinals(struct problems *ps)
 	for (i = 0; i < child_count() - 1; i++) {
 		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
-		if (o.state != SHM_ORDINAL_OWNED || o.owner == SHM_NOBODY)
+		if (o.is.state != SHM_ORDINAL_OWNED || o.owner == SHM_NOBODY)
 			add_problem(ps, "ordinal %s has no owner, its shards take "
 			    "no writes (%s)", o.name,
-			    shm_ordinal_state_name(o.state));
+			    shm_ordinal_state_name(o.is.state));
 	}
 }
 

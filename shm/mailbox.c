@@ -36,6 +36,18 @@ static const char *const mail_names[] = {
 #undef MAIL
 };
 
+static const char *const job_names[] = {
+#define X(job, text) text,
+	SHM_JOBS(X)
+#undef X
+};
+
+const char *
+shm_job_name(uint32_t job)
+{
+	return job < SHM_JOB_COUNT ? job_names[job] : "unknown";
+}
+
 const char *
 shm_mail_name(uint32_t kind)
 {

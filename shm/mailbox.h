@@ -55,6 +55,22 @@ struct shm_command {
 static_assert(SHM_MAIL_TEXT > SHM_STORE_NAME_MAX, "with its NUL");
 static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 
+/* What the master orders from the maintainer, since it does no I/O. */
+#define SHM_JOBS(X) \
+	X(ASSIGN, "assign")	/* bring wants into the chain of assignments; \
+				 * reply: CONFLICT, some came too late; arg 0: \
+				 * how many stand */ \
+	X(LOOK,	  "look")	/* at leases and assignments, now */
+
+enum shm_job {
+#define X(job, text) SHM_JOB_##job,
+	SHM_JOBS(X)
+#undef X
+	SHM_JOB_COUNT
+};
+
+const char *shm_job_name(uint32_t);
+
 /* A fresh token, of this life alone. */
 uint64_t shm_mailbox_token(void);
 

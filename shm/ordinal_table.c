@@ -8,17 +8,20 @@
 #include "shm/part.h"
 #include "shm/process.h"
 
-/* What an assignment changes; small enough to note before it is changed. */
+/* What an assignment changes; noted before it is changed. */
 struct assignment {
 	uint64_t version;
-	uint32_t state;
-	uint16_t owner;
+	struct shm_assignment is;
 };
 
 struct entry {
 	char name[SHM_ORDINAL_NAME_MAX + 1];	/* constant once counted */
 	struct uuid shard;			/* constant once counted */
-	struct assignment now;			/* guarded by the mutex */
+
+	/* Guarded by the mutex. */
+	struct assignment now;
+	_Atomic bool wanted;			/* want is whole */
+	struct shm_want want;
 };
 
 #define NO_UNDO UINT32_MAX
@@ -27,6 +30,7 @@ static struct table {
 	struct shm_mutex mutex;
 	_Atomic uint32_t count;		/* an entry is there once it counts */
 	uint32_t room;
+	_Atomic uint64_t version;	/* entries are known up to it */
 
 	/* Guarded by the mutex: the assignment before a change begun. */
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
@@ -53,6 +57,17 @@ shm_ordinal_table_bytes(const struct shm_config *cfg)
 	return sizeof(struct table) + cfg->ordinals * sizeof(struct entry);
 }
 
+/* The part of instances is carved before ours. */
+static void
+set_own(struct shm_assignment *is, uint32_t worker)
+{
+	is->state = SHM_ORDINAL_OWNED;
+	is->worker = worker;
+	snprintf(is->instance, sizeof(is->instance), "%s", shm_instance_id());
+	snprintf(is->address, sizeof(is->address), "%s",
+	    shm_instance_address());
+}
+
 void
 shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 {
@@ -70,8 +85,7 @@ shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 
 		MUST(n > 0 && (size_t)n < sizeof(e->name));
 		e->shard = uuid_named(slice_of(e->name));
-		e->now.owner = (uint16_t)SHM_WORKER(k);
-		e->now.state = SHM_ORDINAL_OWNED;
+		set_own(&e->now.is, k);
 	}
 	atomic_init(&table->count, cfg->workers_max);
 }
@@ -113,6 +127,16 @@ shm_ordinal_name(uint32_t index)
 	return slice_of(entry_at(index)->name);
 }
 
+static uint16_t
+owner_of(const struct shm_assignment *is)
+{
+	return is->state != SHM_ORDINAL_ORPHANED &&
+	    is->state != SHM_ORDINAL_RETIRED &&
+	    is->worker < shm_workers_max() &&
+	    strcmp(is->instance, shm_instance_id()) == 0 ?
+	    (uint16_t)SHM_WORKER(is->worker) : SHM_NOBODY;
+}
+
 struct err
 shm_ordinal_get(uint32_t index, struct shm_ordinal *o)
 {
@@ -124,10 +148,11 @@ shm_ordinal_get(uint32_t index, struct shm_ordinal *o)
 	memcpy(o->name, e->name, sizeof(o->name));
 	o->shard = e->shard;
 	shm_mutex_lock(&table->mutex);
-	o->owner = e->now.owner;
-	o->state = e->now.state;
+	o->is = e->now.is;
 	o->version = e->now.version;
+	o->wanted = atomic_load(&e->wanted);
 	shm_mutex_unlock(&table->mutex);
+	o->owner = owner_of(&o->is);
 	return OK;
 }
 
@@ -145,39 +170,68 @@ shm_ordinal_find(const struct uuid *shard, uint32_t *index)
 	return FAIL(NOT_FOUND, "no such ordinal");
 }
 
-struct err
-shm_ordinal_add(struct slice name, uint32_t *index)
+static bool
+is_named(uint32_t index, struct slice name)
 {
-	struct uuid shard = uuid_named(name);
-	struct err e = OK;
+	return slice_eq(slice_of(table->entries[index].name), name);
+}
+
+/* With the mutex. */
+static struct err
+find_or_add(struct slice name, const struct uuid *shard, uint32_t *index)
+{
+	uint32_t count = shm_ordinal_count(), i;
 	struct entry *to;
+
+	for (i = 0; i < count; i++) {
+		bool named = is_named(i, name);
+
+		if (uuid_eq(&table->entries[i].shard, shard) != named)
+			return FAIL(EXISTS, "an ordinal of another name has that "
+			    "shard, or one of that name another shard");
+		if (named) {
+			*index = i;
+			return OK;
+		}
+	}
+	if (count == table->room)
+		return FAIL(NO_MEMORY, "the table of ordinals is full");
+	to = &table->entries[count];
+	memset(to, 0, sizeof(*to));
+	memcpy(to->name, name.ptr, name.len);
+	to->shard = *shard;
+	to->now.is.state = SHM_ORDINAL_ORPHANED;
+	FAULT_HERE(shm_insert);
+	*index = count;
+	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
+	return OK;
+}
+
+struct err
+shm_ordinal_adopt(struct slice name, const struct uuid *shard,
+    uint32_t *index)
+{
+	struct err e;
 
 	if (name.len == 0 || name.len > SHM_ORDINAL_NAME_MAX)
 		return FAIL(BAD_INPUT, "an ordinal's name has 1 to 279 bytes");
 	shm_mutex_lock(&table->mutex);
-	if (!err_is(shm_ordinal_find(&shard, index)))
-		goto out;
-	if (shm_ordinal_count() == table->room) {
-		e = FAIL(NO_MEMORY, "the table of ordinals is full");
-		goto out;
-	}
-	to = &table->entries[shm_ordinal_count()];
-	memset(to, 0, sizeof(*to));
-	memcpy(to->name, name.ptr, name.len);
-	to->shard = shard;
-	to->now.owner = SHM_NOBODY;
-	to->now.state = SHM_ORDINAL_ORPHANED;
-	FAULT_HERE(shm_insert);
-	*index = shm_ordinal_count();
-	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
-out:
+	e = find_or_add(name, shard, index);
 	shm_mutex_unlock(&table->mutex);
 	return e;
 }
 
 struct err
-shm_ordinal_assign(uint32_t index, uint16_t owner,
-    enum shm_ordinal_state state, uint64_t version, bool *changed)
+shm_ordinal_add(struct slice name, uint32_t *index)
+{
+	struct uuid shard = uuid_named(name);
+
+	return shm_ordinal_adopt(name, &shard, index);
+}
+
+struct err
+shm_ordinal_assign(uint32_t index, const struct shm_assignment *is,
+    uint64_t version, bool *changed)
 {
 	struct assignment *now;
 
@@ -189,12 +243,70 @@ shm_ordinal_assign(uint32_t index, uint16_t owner,
 	if (*changed) {
 		table->undo = *now;
 		atomic_store(&table->undo_index, index);
-		now->owner = owner;
-		now->state = state;
+		now->is = *is;
 		FAULT_HERE(shm_assign);
 		now->version = version;
 		atomic_store(&table->undo_index, NO_UNDO);
 	}
 	shm_mutex_unlock(&table->mutex);
 	return OK;
+}
+
+uint64_t
+shm_ordinal_version(void)
+{
+	return atomic_load_explicit(&table->version, memory_order_acquire);
+}
+
+void
+shm_ordinal_version_raise(uint64_t version)
+{
+	uint64_t seen = shm_ordinal_version();
+
+	while (seen < version &&
+	    !atomic_compare_exchange_weak(&table->version, &seen, version))
+		;
+}
+
+struct err
+shm_ordinal_want(uint32_t index, const struct shm_want *w)
+{
+	struct entry *e;
+
+	if (index >= shm_ordinal_count())
+		return FAIL(NOT_FOUND, "no such ordinal");
+	e = &table->entries[index];
+	shm_mutex_lock(&table->mutex);
+	atomic_store(&e->wanted, false);
+	e->want = *w;
+	atomic_store(&e->wanted, true);
+	shm_mutex_unlock(&table->mutex);
+	return OK;
+}
+
+bool
+shm_ordinal_wanted(uint32_t index, struct shm_want *w)
+{
+	const struct entry *e = entry_at(index);
+	bool wanted;
+
+	shm_mutex_lock(&table->mutex);
+	wanted = atomic_load(&e->wanted);
+	if (wanted)
+		*w = e->want;
+	shm_mutex_unlock(&table->mutex);
+	return wanted;
+}
+
+void
+shm_ordinal_want_end(uint32_t index, const struct shm_want *w)
+{
+	struct entry *e;
+
+	MUST(index < shm_ordinal_count());
+	e = &table->entries[index];
+	shm_mutex_lock(&table->mutex);
+	if (memcmp(&e->want, w, sizeof(*w)) == 0)
+		atomic_store(&e->wanted, false);
+	shm_mutex_unlock(&table->mutex);
 }

@@ -6,14 +6,23 @@
  *
  * An ordinal is the stable identity of one writer: `{instance_id}` for worker
  * slot 0, `{instance_id}#{k}` for slot k. It owns one shard in every store,
- * with the uuid that follows from its name. Entries 0 to workers_max - 1 are
- * this instance's own, in that order, each owned by its worker at the start;
- * others are added as they are met. Name and uuid of an entry never change.
- * The truth is the chain of assignments in the object store; a change here has
- * that chain's version, and older versions change nothing.
+ * with the uuid that follows from its name; one that was adopted has the uuid
+ * of a shard that was there before it. Entries 0 to workers_max - 1 are this
+ * instance's own, in that order, each owned by its worker at the start; others
+ * are added as they are met. Name and uuid of an entry never change.
+ *
+ * The truth is the chain of assignments in the object store (worker/store/
+ * assignment.h); a change here has that chain's version, and older versions
+ * change nothing.
+ *
+ * What the master decides it writes beside the entry, as a want: the assignment
+ * that shall be, and the version of the one that it goes on from. The maintainer
+ * brings wants into the chain, each only if that one still is the newest of its
+ * ordinal. So of two instances that decide at the same time one is too late.
  *
  * Death:	a change is noted before it is made; the next taker of the
- *		mutex undoes a half one. A half added entry is not there.
+ *		mutex undoes a half one. A half added entry is not there, a half
+ *		written want neither.
  * Lifetime:	made before the first fork; entries are never removed.
  * Locking:	mutex of rank 1. Names and uuids without it.
  * Errors:	NO_MEMORY: the table is full. NOT_FOUND: no such ordinal.
@@ -23,6 +32,7 @@
 #include "common/err.h"
 #include "common/slice.h"
 #include "common/uuid.h"
+#include "shm/instance.h"
 
 #define SHM_ORDINAL_STATES(X) \
 	X(OWNED,	"owned") \
@@ -41,24 +51,54 @@ const char *shm_ordinal_state_name(uint32_t);
 
 #define SHM_ORDINAL_NAME_MAX 279
 
+struct shm_assignment {
+	enum shm_ordinal_state state;
+	uint32_t worker;		/* slot k of that instance */
+	char instance[SHM_INSTANCE_TEXT];	/* "": nobody's */
+	char address[SHM_INSTANCE_TEXT];	/* of that instance */
+};
+
 struct shm_ordinal {			/* a copy */
 	char name[SHM_ORDINAL_NAME_MAX + 1];
 	struct uuid shard;
+	struct shm_assignment is;
+	uint64_t version;		/* of the chain; 0: the default */
 	uint16_t owner;			/* process slot, SHM_NOBODY: not here */
-	enum shm_ordinal_state state;
-	uint64_t version;		/* of the assignment; 0: the default */
+	bool wanted;			/* there is a want for it */
 };
+
+struct shm_want {
+	struct shm_assignment to;
+	uint64_t from_version;		/* of what the decision was made on */
+};
+
+static_assert(sizeof(struct shm_want) == 272, "no holes: compared as bytes");
 
 uint32_t shm_ordinal_count(void);
 struct err shm_ordinal_get(uint32_t index, struct shm_ordinal *) MUST_CHECK;
 struct err shm_ordinal_find(const struct uuid *shard, uint32_t *index)
     MUST_CHECK;
-/* Finds it, or adds it ORPHANED. */
+/* Finds it, or adds it ORPHANED, with the shard of its name or with another
+ * one that it has adopted. EXISTS: another ordinal has that shard. */
 struct err shm_ordinal_add(struct slice name, uint32_t *index) MUST_CHECK;
+struct err shm_ordinal_adopt(struct slice name, const struct uuid *shard,
+    uint32_t *index) MUST_CHECK;
 
-/* Changes owner and state unless a newer version is known. False: it is. */
-struct err shm_ordinal_assign(uint32_t index, uint16_t owner,
-    enum shm_ordinal_state, uint64_t version, bool *changed) MUST_CHECK;
+/* Changes owner and state unless this version or a newer one is known: then
+ * *changed is false. */
+struct err shm_ordinal_assign(uint32_t index, const struct shm_assignment *,
+    uint64_t version, bool *changed) MUST_CHECK;
+
+/* The version of the chain up to which entries are known; it never falls. */
+uint64_t shm_ordinal_version(void);
+void shm_ordinal_version_raise(uint64_t);
+
+/* Master: one want an ordinal; the next one replaces it. */
+struct err shm_ordinal_want(uint32_t index, const struct shm_want *) MUST_CHECK;
+/* False: there is none. */
+bool shm_ordinal_wanted(uint32_t index, struct shm_want *);
+/* Maintainer: it is done or came too late, unless it is another by now. */
+void shm_ordinal_want_end(uint32_t index, const struct shm_want *);
 
 /* Without the lock: constant. index < shm_ordinal_count(). */
 struct uuid shm_ordinal_shard(uint32_t index);

@@ -18,7 +18,9 @@
 	X(sequence) \
 	X(budget) \
 	X(mailbox) \
+	X(instance) \
 	X(ordinal_table) \
+	X(stray) \
 	X(store_table) \
 	X(metric) \
 	X(fault)

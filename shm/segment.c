@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/fault.h"
+#include "shm/instance.h"
 #include "shm/limit.h"
 #include "shm/part.h"
 #include "shm/process.h"
@@ -104,8 +105,10 @@ check_config(const struct shm_config *cfg)
 	if (cfg->ordinals < cfg->workers_max || cfg->ordinals > 1u << 20)
 		return FAIL(BAD_INPUT, "ordinals are at least workers-max and "
 		    "at most 1048576");
-	if (cfg->instance_id.len == 0 || cfg->instance_id.len > 255)
-		return FAIL(BAD_INPUT, "an instance id has 1 to 255 bytes");
+	if (cfg->instance_id.len == 0 || cfg->instance_id.len >= SHM_INSTANCE_TEXT ||
+	    cfg->address.len >= SHM_INSTANCE_TEXT)
+		return FAIL(BAD_INPUT, "an instance id has 1 to 127 bytes, as an "
+		    "address has at most");
 	return OK;
 }
 

@@ -37,6 +37,7 @@ struct shm_config {
 	uint32_t shard_records;		/* shards of others, all stores together */
 	uint32_t ordinals;		/* known ordinals, all instances */
 	struct slice instance_id;	/* copied */
+	struct slice address;		/* where others reach us; copied */
 	uint64_t memory_limit;		/* 0: shm_memory_limit() of limit.h */
 	uint64_t budget_limits[SHM_BUDGET_COUNT];	/* 0: no limit */
 };

@@ -22,7 +22,7 @@ own_ordinals_are_there(void **state)
 	assert_err(shm_ordinal_get(0, &o), ERR_OK);
 	assert_string_equal(o.name, "host");
 	assert_int_equal(o.owner, SHM_WORKER(0));
-	assert_int_equal(o.state, SHM_ORDINAL_OWNED);
+	assert_int_equal(o.is.state, SHM_ORDINAL_OWNED);
 	assert_int_equal(o.version, 0);
 	assert_err(shm_ordinal_get(3, &o), ERR_OK);
 	assert_string_equal(o.name, "host#3");
@@ -35,6 +35,15 @@ own_ordinals_are_there(void **state)
 	assert_true(uuid_eq(&o.shard, &u));
 	assert_true(slice_eq(shm_ordinal_name(3), SLICE("host#3")));
 	assert_err(shm_ordinal_get(4, &o), ERR_NOT_FOUND);
+}
+
+static struct err
+assign_to(uint32_t index, uint32_t worker, enum shm_ordinal_state state,
+    uint64_t version, bool *changed)
+{
+	struct shm_assignment is = { state, worker, "host", "" };
+
+	return shm_ordinal_assign(index, &is, version, changed);
 }
 
 /* The contract's examples: the shard of an instance id (5.4). */
@@ -59,15 +68,15 @@ others_are_added_once(void **state)
 
 	(void)state;
 	assert_err(shm_ordinal_add(SLICE("peer#7"), &index), ERR_OK);
-	assert_int_equal(index, 4);
+	assert_int_equal(index, 5);
 	assert_err(shm_ordinal_add(SLICE("peer#7"), &again), ERR_OK);
 	assert_int_equal(again, index);
 	assert_err(shm_ordinal_get(index, &o), ERR_OK);
 	assert_string_equal(o.name, "peer#7");
 	assert_int_equal(o.owner, SHM_NOBODY);
-	assert_int_equal(o.state, SHM_ORDINAL_ORPHANED);
+	assert_int_equal(o.is.state, SHM_ORDINAL_ORPHANED);
 	assert_err(shm_ordinal_add(SLICE(""), &again), ERR_BAD_INPUT);
-	for (i = 0; i < 11; i++) {
+	for (i = 0; i < 10; i++) {
 		snprintf(name, sizeof(name), "peer %d", i);
 		assert_err(shm_ordinal_add(slice_of(name), &index), ERR_OK);
 	}
@@ -81,21 +90,21 @@ newest_assignment_wins(void **state)
 	bool changed;
 
 	(void)state;
-	assert_err(shm_ordinal_assign(1, SHM_NOBODY, SHM_ORDINAL_ORPHANED, 5,
+	assert_err(assign_to(1, 0, SHM_ORDINAL_ORPHANED, 5,
 	    &changed), ERR_OK);
 	assert_true(changed);
-	assert_err(shm_ordinal_assign(1, SHM_WORKER(2), SHM_ORDINAL_OWNED, 5,
+	assert_err(assign_to(1, 2, SHM_ORDINAL_OWNED, 5,
 	    &changed), ERR_OK);
 	assert_false(changed);
 	assert_err(shm_ordinal_get(1, &o), ERR_OK);
 	assert_int_equal(o.owner, SHM_NOBODY);
 	assert_int_equal(o.version, 5);
-	assert_err(shm_ordinal_assign(1, SHM_WORKER(2), SHM_ORDINAL_MOVING, 6,
+	assert_err(assign_to(1, 2, SHM_ORDINAL_MOVING, 6,
 	    &changed), ERR_OK);
 	assert_true(changed);
 	assert_err(shm_ordinal_get(1, &o), ERR_OK);
 	assert_int_equal(o.owner, SHM_WORKER(2));
-	assert_int_equal(o.state, SHM_ORDINAL_MOVING);
+	assert_int_equal(o.is.state, SHM_ORDINAL_MOVING);
 }
 
 static int
@@ -103,7 +112,7 @@ assign(void *arg)
 {
 	bool changed;
 
-	return shm_ordinal_assign(2, SHM_WORKER(0), SHM_ORDINAL_RETIRED,
+	return assign_to(2, 0, SHM_ORDINAL_RETIRED,
 	    *(uint64_t *)arg, &changed).kind;
 }
 
@@ -127,7 +136,7 @@ half_a_change_is_undone(void **state)
 	assert_left_well(test_fork(SHM_WORKER(0), assign, &version));
 	test_reap(SHM_WORKER(0));
 	assert_err(shm_ordinal_get(2, &after), ERR_OK);
-	assert_int_equal(after.state, SHM_ORDINAL_RETIRED);
+	assert_int_equal(after.is.state, SHM_ORDINAL_RETIRED);
 	assert_int_equal(after.version, 9);
 }
 
@@ -152,7 +161,7 @@ whole_changes_are_not_undone(void **state)
 	int status;
 
 	(void)state;
-	assert_err(shm_ordinal_assign(0, SHM_WORKER(3), SHM_ORDINAL_MOVING, 50,
+	assert_err(assign_to(0, 3, SHM_ORDINAL_MOVING, 50,
 	    &changed), ERR_OK);
 	assert_err(fault_set("shm_insert=die:1"), ERR_OK);
 	status = test_wait(test_fork(SHM_WORKER(0), add, NULL));
@@ -173,8 +182,8 @@ assign_many(void *arg)
 
 	for (i = 0; i < 20000; i++) {
 		/* Owner and version agree: readers check. */
-		MUST(!err_is(shm_ordinal_assign(3,
-		    (uint16_t)((version + i) % 1000), SHM_ORDINAL_OWNED,
+		MUST(!err_is(assign_to(3,
+		    (uint32_t)((version + i) % 1000), SHM_ORDINAL_OWNED,
 		    version + i, &changed)));
 	}
 	return 0;
@@ -194,7 +203,7 @@ changes_are_whole(void **state)
 	for (round = 0; round < 20000; round++) {
 		assert_err(shm_ordinal_get(3, &o), ERR_OK);
 		if (o.version != 0)
-			assert_int_equal(o.owner, o.version % 1000);
+			assert_int_equal(o.is.worker, o.version % 1000);
 	}
 	for (i = 0; i < 3; i++) {
 		assert_left_well(pids[i]);
@@ -204,6 +213,86 @@ changes_are_whole(void **state)
 	assert_int_equal(o.version, 20099);
 }
 
+/* Of a host elsewhere, or of nobody: here no process owns it. */
+static void
+owners_are_of_this_instance(void **state)
+{
+	struct shm_assignment is = { SHM_ORDINAL_OWNED, 1, "peer", "peer:1" };
+	struct shm_ordinal o;
+	uint32_t index;
+	bool changed;
+
+	(void)state;
+	assert_err(shm_ordinal_find(&(struct uuid){ { 0 } }, &index),
+	    ERR_NOT_FOUND);
+	assert_err(shm_ordinal_assign(3, &is, 30000, &changed), ERR_OK);
+	assert_err(shm_ordinal_get(3, &o), ERR_OK);
+	assert_int_equal(o.owner, SHM_NOBODY);
+	assert_string_equal(o.is.instance, "peer");
+	assert_string_equal(o.is.address, "peer:1");
+	assert_err(assign_to(3, 1, SHM_ORDINAL_OWNED, 30001, &changed), ERR_OK);
+	assert_err(shm_ordinal_get(3, &o), ERR_OK);
+	assert_int_equal(o.owner, SHM_WORKER(1));
+	assert_err(assign_to(3, 4, SHM_ORDINAL_OWNED, 30002, &changed), ERR_OK);
+	assert_err(shm_ordinal_get(3, &o), ERR_OK);
+	assert_int_equal(o.owner, SHM_NOBODY);
+}
+
+static void
+wants_are_replaced_and_ended(void **state)
+{
+	struct shm_want a = { { SHM_ORDINAL_MOVING, 1, "host", "" }, 7 };
+	struct shm_want b = { { SHM_ORDINAL_ORPHANED, 0, "", "" }, 8 };
+	struct shm_want got;
+	struct shm_ordinal o;
+
+	(void)state;
+	assert_false(shm_ordinal_wanted(1, &got));
+	assert_err(shm_ordinal_want(1, &a), ERR_OK);
+	assert_true(shm_ordinal_wanted(1, &got));
+	assert_memory_equal(&got, &a, sizeof(a));
+	assert_err(shm_ordinal_get(1, &o), ERR_OK);
+	assert_true(o.wanted);
+	assert_err(shm_ordinal_want(1, &b), ERR_OK);
+	shm_ordinal_want_end(1, &a);	/* done, but decided anew meanwhile */
+	assert_true(shm_ordinal_wanted(1, &got));
+	shm_ordinal_want_end(1, &b);
+	assert_false(shm_ordinal_wanted(1, &got));
+	assert_err(shm_ordinal_want(999, &b), ERR_NOT_FOUND);
+}
+
+static void
+versions_of_the_chain_rise(void **state)
+{
+	(void)state;
+	assert_int_equal(shm_ordinal_version(), 0);
+	shm_ordinal_version_raise(5);
+	shm_ordinal_version_raise(3);
+	assert_int_equal(shm_ordinal_version(), 5);
+}
+
+/* One that a name does not explain, and no second ordinal for one shard. */
+static void
+shards_are_adopted(void **state)
+{
+	struct uuid stray = { { 1, 2, 3 } }, other = { { 9 } };
+	uint32_t index, again;
+
+	(void)state;
+	assert_err(shm_ordinal_adopt(SLICE("adopted"), &stray, &index), ERR_OK);
+	assert_err(shm_ordinal_find(&stray, &again), ERR_OK);
+	assert_int_equal(index, again);
+	assert_err(shm_ordinal_adopt(SLICE("adopted"), &stray, &again),
+	    ERR_OK);
+	assert_err(shm_ordinal_adopt(SLICE("another"), &stray, &again),
+	    ERR_EXISTS);
+	assert_err(shm_ordinal_adopt(SLICE("adopted"), &other, &again),
+	    ERR_EXISTS);
+	other = uuid_named(SLICE("host#1"));
+	assert_err(shm_ordinal_adopt(SLICE("thief"), &other, &again),
+	    ERR_EXISTS);
+}
+
 int
 main(void)
 {
@@ -211,10 +300,14 @@ main(void)
 		cmocka_unit_test(own_ordinals_are_there),
 		cmocka_unit_test(shard_ids_are_the_contracts),
 		cmocka_unit_test(whole_changes_are_not_undone),
+		cmocka_unit_test(wants_are_replaced_and_ended),
+		cmocka_unit_test(versions_of_the_chain_rise),
+		cmocka_unit_test(shards_are_adopted),
 		cmocka_unit_test(others_are_added_once),
 		cmocka_unit_test(newest_assignment_wins),
 		cmocka_unit_test(half_a_change_is_undone),
 		cmocka_unit_test(changes_are_whole),
+		cmocka_unit_test(owners_are_of_this_instance),
 	};
 
 	return cmocka_run_group_tests(tests, segment_setup, segment_teardown);

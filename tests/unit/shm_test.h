@@ -27,6 +27,7 @@
 
 #include "common/fault.h"
 #include "common/log.h"
+#include "shm/instance.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
 #include "shm/reap.h"
@@ -68,6 +69,7 @@ test_segment(const struct shm_config *cfg)
 		fail_msg("%s", e.what);
 	shm_process_refill(SHM_MASTER);
 	shm_process_attach(SHM_MASTER);
+	shm_lease_hold(1, UINT64_MAX);
 }
 
 static inline int

@@ -24,6 +24,8 @@ static const struct class {
 	{ "/manifest/", FAULT_put_shard },
 	{ "/_versions/", FAULT_put_base },
 	{ "/_registry/", FAULT_put_registry },
+	{ "/_cluster/lease/", FAULT_put_lease },
+	{ "/_cluster/assignment/", FAULT_put_assignment },
 	{ "", FAULT_put_other },
 };
 

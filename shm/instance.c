@@ -1,0 +1,272 @@
+#include "common/base.h"
+
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "shm/instance.h"
+#include "shm/part.h"
+
+/* A text that one process writes and others read: in words, so that nobody
+ * reads what the compiler thinks cannot change. */
+struct text {
+	_Atomic uint64_t words[SHM_INSTANCE_TEXT / sizeof(uint64_t)];
+};
+
+struct entry {
+	struct text id;			/* constant once counted */
+	struct text address;
+	_Atomic uint64_t version;
+	_Atomic uint64_t span_ns;
+	_Atomic uint64_t changed_ns;	/* a time after the look that found it */
+	_Atomic uint64_t silent_ns;
+	_Atomic bool released;
+};
+
+static struct table {
+	char id[SHM_INSTANCE_TEXT];
+	char address[SHM_INSTANCE_TEXT];
+	struct uuid holder;
+
+	alignas(CACHELINE)
+	_Atomic uint64_t until_ns;	/* the only truth; 0: not ours */
+
+	alignas(CACHELINE)
+	_Atomic uint32_t state;		/* enum shm_lease_state */
+	_Atomic uint64_t version;
+	_Atomic uint32_t terms, losses;
+	struct text why;
+
+	_Atomic uint32_t count;		/* an entry is there once it counts */
+	struct entry entries[SHM_INSTANCES_MAX];
+} *table;
+
+static const char *const state_names[] = {
+#define X(state, text) text,
+	SHM_LEASE_STATES(X)
+#undef X
+};
+
+static void
+text_set(struct text *t, const char *from, size_t len)
+{
+	char bytes[SHM_INSTANCE_TEXT] = "";
+	uint64_t word;
+	size_t i;
+
+	memcpy(bytes, from, MIN(len, sizeof(bytes) - 1));
+	for (i = 0; i < ARRAY_LEN(t->words); i++) {
+		memcpy(&word, bytes + i * sizeof(word), sizeof(word));
+		atomic_store_explicit(&t->words[i], word,
+		    memory_order_relaxed);
+	}
+}
+
+static void
+text_get(const struct text *t, char to[SHM_INSTANCE_TEXT])
+{
+	uint64_t word;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(t->words); i++) {
+		word = atomic_load_explicit(&t->words[i],
+		    memory_order_relaxed);
+		memcpy(to + i * sizeof(word), &word, sizeof(word));
+	}
+	to[SHM_INSTANCE_TEXT - 1] = '\0';
+}
+
+uint64_t
+shm_instance_bytes(const struct shm_config *cfg)
+{
+	(void)cfg;
+	return sizeof(struct table);
+}
+
+void
+shm_instance_carve(void *at, const struct shm_config *cfg)
+{
+	MUST(cfg->instance_id.len < SHM_INSTANCE_TEXT);
+	MUST(cfg->address.len < SHM_INSTANCE_TEXT);
+	table = at;
+	memcpy(table->id, cfg->instance_id.ptr, cfg->instance_id.len);
+	if (cfg->address.len > 0)
+		memcpy(table->address, cfg->address.ptr, cfg->address.len);
+	table->holder = uuid_random();
+}
+
+const char *
+shm_instance_id(void)
+{
+	return table->id;
+}
+
+const char *
+shm_instance_address(void)
+{
+	return table->address;
+}
+
+struct uuid
+shm_instance_holder(void)
+{
+	return table->holder;
+}
+
+/* Our lease. */
+
+const char *
+shm_lease_state_name(uint32_t state)
+{
+	return state < SHM_LEASE_STATE_COUNT ? state_names[state] : "unknown";
+}
+
+bool
+shm_lease_held(void)
+{
+	return clock_boot_ns() < atomic_load_explicit(&table->until_ns,
+	    memory_order_acquire);
+}
+
+void
+shm_lease_get(struct shm_lease *l)
+{
+	uint64_t now_ns = clock_boot_ns();
+	uint64_t until_ns = atomic_load_explicit(&table->until_ns,
+	    memory_order_acquire);
+
+	l->state = (enum shm_lease_state)atomic_load_explicit(&table->state,
+	    memory_order_acquire);
+	l->left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	if (l->state == SHM_LEASE_HELD && l->left_ns == 0)
+		l->state = SHM_LEASE_LOST;
+	l->version = atomic_load_explicit(&table->version,
+	    memory_order_relaxed);
+	l->terms = atomic_load_explicit(&table->terms, memory_order_relaxed);
+	l->losses = atomic_load_explicit(&table->losses,
+	    memory_order_relaxed);
+	text_get(&table->why, l->why);
+}
+
+void
+shm_lease_hold(uint64_t version, uint64_t until_ns)
+{
+	/* Also one that had run out before it was renewed: what hung on it may
+	 * be another's by now. */
+	bool anew = atomic_load(&table->state) != SHM_LEASE_HELD ||
+	    !shm_lease_held();
+
+	atomic_store_explicit(&table->version, version,
+	    memory_order_relaxed);
+	text_set(&table->why, "", 0);
+	if (anew)
+		atomic_fetch_add_explicit(&table->terms, 1,
+		    memory_order_relaxed);
+	atomic_store_explicit(&table->until_ns, until_ns,
+	    memory_order_release);
+	atomic_store_explicit(&table->state, SHM_LEASE_HELD,
+	    memory_order_release);
+}
+
+void
+shm_lease_end(enum shm_lease_state state, const char *why)
+{
+	MUST(state != SHM_LEASE_HELD);
+	atomic_store_explicit(&table->until_ns, 0, memory_order_release);
+	text_set(&table->why, why, strlen(why));
+	if (state == SHM_LEASE_LOST &&
+	    atomic_load(&table->state) == SHM_LEASE_HELD)
+		atomic_fetch_add_explicit(&table->losses, 1,
+		    memory_order_relaxed);
+	atomic_store_explicit(&table->state, state, memory_order_release);
+}
+
+/* Other instances. */
+
+uint32_t
+shm_instance_count(void)
+{
+	return atomic_load_explicit(&table->count, memory_order_acquire);
+}
+
+void
+shm_instance_get(uint32_t index, struct shm_instance *i)
+{
+	const struct entry *e;
+
+	MUST(index < shm_instance_count());
+	e = &table->entries[index];
+	text_get(&e->id, i->id);
+	text_get(&e->address, i->address);
+	/* Before the span: both are of one look, or the silence is of an older
+	 * one and shorter. */
+	i->silent_ns = atomic_load_explicit(&e->silent_ns,
+	    memory_order_acquire);
+	i->version = atomic_load_explicit(&e->version, memory_order_relaxed);
+	i->span_ns = atomic_load_explicit(&e->span_ns, memory_order_relaxed);
+	i->released = atomic_load_explicit(&e->released,
+	    memory_order_relaxed);
+}
+
+struct err
+shm_instance_find(struct slice id, uint32_t *index)
+{
+	uint32_t i, count = shm_instance_count();
+	char there[SHM_INSTANCE_TEXT];
+
+	for (i = 0; i < count; i++) {
+		text_get(&table->entries[i].id, there);
+		if (slice_eq(slice_of(there), id)) {
+			*index = i;
+			return OK;
+		}
+	}
+	return FAIL(NOT_FOUND, "no such instance was seen");
+}
+
+bool
+shm_instance_lives(const struct shm_instance *i)
+{
+	return !i->released && i->silent_ns < i->span_ns;
+}
+
+static void
+note(struct entry *e, const struct shm_instance_look *l)
+{
+	uint64_t changed_ns = atomic_load(&e->changed_ns);
+
+	if (l->version == atomic_load(&e->version)) {
+		atomic_store_explicit(&e->silent_ns,
+		    l->before_ns > changed_ns ? l->before_ns - changed_ns : 0,
+		    memory_order_release);
+		return;
+	}
+	atomic_store(&e->silent_ns, 0);
+	atomic_store(&e->changed_ns, l->after_ns);
+	text_set(&e->address, l->address.ptr, l->address.len);
+	atomic_store(&e->span_ns, l->span_ns);
+	atomic_store(&e->released, l->released);
+	atomic_store(&e->version, l->version);
+}
+
+struct err
+shm_instance_seen(const struct shm_instance_look *l)
+{
+	uint32_t index;
+	struct err e;
+
+	MUST(l->id.len > 0 && l->id.len < SHM_INSTANCE_TEXT);
+	MUST(l->version > 0);
+	e = shm_instance_find(l->id, &index);
+	if (!err_is(e)) {
+		note(&table->entries[index], l);
+		return OK;
+	}
+	index = shm_instance_count();
+	if (index == SHM_INSTANCES_MAX)
+		return FAIL(NO_MEMORY, "the table of instances is full");
+	text_set(&table->entries[index].id, l->id.ptr, l->id.len);
+	atomic_store(&table->entries[index].version, 0);
+	note(&table->entries[index], l);
+	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
+	return OK;
+}
