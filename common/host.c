@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "common/host.h"
+#include "common/slice.h"
+#include "common/utf8.h"
+#include "common/uuid.h"
 
 #define PATH_BYTES 4096
 
@@ -153,18 +156,60 @@ host_cpus(const char *root)
 	return MAX(MIN(cpus, host_cpu_quota(root)), 1u);
 }
 
+void
+host_boot_id(char *id, size_t id_bytes)
+{
+	char text[UUID_TEXT_LEN + 1];
+	struct uuid random;
+
+#ifdef MEMWALD_FAULTS
+	/* Tests are several machines in one. */
+	const char *given = getenv("MEMWALD_BOOT_ID");
+
+	if (given != NULL) {
+		snprintf(id, id_bytes, "%s", given);
+		return;
+	}
+#endif
+	if (slurp("/proc/sys/kernel/random/boot_id", id, id_bytes)) {
+		id[strcspn(id, "\n")] = '\0';
+		return;
+	}
+	/* Then it is like nobody else's, which is safe. */
+	random = uuid_random();
+	uuid_to_text(&random, text);
+	snprintf(id, id_bytes, "%s", text);
+}
+
 static bool
 is_name(const char *s)
 {
 	return s != NULL && *s != '\0' && strcmp(s, "localhost") != 0;
 }
 
+static bool
+is_utf8(const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		int n = utf8_length(text, left);
+
+		if (n <= 0)
+			return false;
+		text += n;
+		left -= (size_t)n;
+	}
+	return true;
+}
+
 struct err
 host_instance_id(const char *asked, const char *env_hostname, char *id,
-    size_t id_bytes)
+    size_t id_bytes, bool *nameless)
 {
+	static const char nobody[] = "default";
 	char name[256] = "";
-	const char *from = "default", *p;
+	const char *from = nobody, *p;
 
 	/* Cut names are not terminated: leave the last byte alone. */
 	if (gethostname(name, sizeof(name) - 1) < 0)
@@ -181,9 +226,13 @@ host_instance_id(const char *asked, const char *env_hostname, char *id,
 			return FAIL(BAD_INPUT, "the instance id holds '#', '/' or "
 			    "a control character: give one with --instance-id");
 	}
+	if (!is_utf8(from))
+		return FAIL(BAD_INPUT, "the instance id is not UTF-8: give one "
+		    "with --instance-id");
 	if (strlen(from) >= id_bytes)
 		return FAIL(BAD_INPUT, "the instance id is too long: give one "
 		    "with --instance-id");
 	snprintf(id, id_bytes, "%s", from);
+	*nameless = from == nobody;
 	return OK;
 }

@@ -22,12 +22,17 @@ uint32_t host_cpus(const char *root);
 /* The quota alone, rounded up; UINT32_MAX: none. */
 uint32_t host_cpu_quota(const char *root);
 
+/* Of this boot of the machine: the same for all its processes and containers,
+ * and another one after the next start. */
+void host_boot_id(char *id, size_t id_bytes);
+
 /*
  * Contract 5.4: what was asked for, else HOSTNAME, else the host's name, else
  * "default"; empty and "localhost" count as unset. BAD_INPUT: '#' (it parts
- * ordinals), a control character or '/'.
+ * ordinals), a control character or '/', or no UTF-8. *nameless: it is the
+ * default, which any other server without a name would have too.
  */
 struct err host_instance_id(const char *asked, const char *env_hostname,
-    char *id, size_t id_bytes) MUST_CHECK;
+    char *id, size_t id_bytes, bool *nameless) MUST_CHECK;
 
 #endif

@@ -38,7 +38,7 @@ static uint32_t count;			/* 1 + wanted, and those still leaving */
 static uint32_t wanted;			/* workers */
 static uint64_t leave_span_ns;
 static uint32_t killed_late;
-static bool no_more, worker_beaten;
+static bool no_more, workers_let, worker_beaten;
 static uint64_t watched_ns, lenient_until_ns;
 static pid_t master_pid;
 
@@ -177,11 +177,28 @@ start(struct child *c, uint64_t now_ns)
 }
 
 void
+child_let_workers(void)
+{
+	uint32_t i;
+
+	workers_let = true;
+	for (i = 1; i < count; i++)
+		children[i].empty_ns = shm_lock_now_ns();
+}
+
+/* The maintainer comes first. */
+static uint32_t
+count_let(void)
+{
+	return no_more ? 0 : workers_let ? count : 1;
+}
+
+void
 child_refill(uint64_t now_ns)
 {
 	uint32_t i;
 
-	for (i = 0; i < count && !no_more; i++) {
+	for (i = 0; i < count_let(); i++) {
 		if (children[i].pid == 0 && !children[i].left &&
 		    children[i].due_ns <= now_ns)
 			start(&children[i], now_ns);
@@ -390,7 +407,7 @@ child_next_ns(uint64_t now_ns)
 	uint64_t next_ns = now_ns + WATCH_NS;
 	uint32_t i;
 
-	for (i = 0; i < count && !no_more; i++) {
+	for (i = 0; i < count_let(); i++) {
 		const struct child *c = &children[i];
 
 		if (c->left)

@@ -82,6 +82,9 @@ uint32_t child_wanted(void);		/* workers */
 /* Workers that serve, and workers that are still to leave. */
 void child_progress(uint32_t *serving, uint32_t *leaving);
 
+/* Workers are forked only after this. */
+void child_let_workers(void);
+
 /* Forks what is due. */
 void child_refill(uint64_t now_ns);
 /* Waits for all that have died; also for strangers, as PID 1 must. */

@@ -60,7 +60,10 @@ command_status(struct call *call)
 		status_find, begin, status_head,
 		status_gap, list_processes,
 		status_gap, list_stores, list_locks,
+		status_gap, list_lease,
+		status_gap, list_instances,
 		status_gap, list_ordinals,
+		status_gap, list_strays,
 		status_gap, list_budgets,
 	};
 

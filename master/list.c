@@ -53,8 +53,11 @@ static const struct report_column ordinal_columns[] = {
 	{ "STATE", "state", -9 },
 	{ "OWNER", "owner", 5 },
 	{ "LIVES", "owner_lives", -5 },
+	{ "INSTANCE", "instance", -16 },
+	{ "WORKER", "worker", 6 },
 	{ "VERSION", "version", 7 },
 	{ "SHARD", "shard", -36 },
+	{ "ADDRESS", "address", -1 },
 };
 
 static void
@@ -68,8 +71,11 @@ put_ordinal(struct report *r, const struct shm_ordinal *o)
 	report_text(r, "%s", shm_ordinal_state_name(o->is.state));
 	report_int(r, o->owner == SHM_NOBODY ? -1 : o->owner);
 	report_bool(r, o->owner != SHM_NOBODY && facts_lives(o->owner));
+	report_text(r, "%s", o->is.instance);
+	report_uint(r, o->is.worker);
 	report_uint(r, o->version);
 	report_text(r, "%s", shard);
+	report_text(r, "%s", o->is.address);
 	report_row_end(r);
 }
 

@@ -35,6 +35,7 @@
 #define SLOTS_MIN 16u
 #define FDS_WANTED 65536u
 #define ID_BYTES 128
+#define ADDRESS_BYTES 128
 
 static int listen_fds[SHM_WORKERS_LIMIT];
 
@@ -87,8 +88,9 @@ choose_slots(const struct config *c, uint32_t workers_max, uint64_t memory)
 
 static struct err
 make_segment(const struct config *c, const char *instance_id,
-    uint32_t workers, uint32_t workers_max)
+    uint32_t workers, uint32_t workers_max, uint32_t port)
 {
+	char address[ADDRESS_BYTES];
 	uint64_t memory = shm_memory_limit();
 	struct shm_config s = {
 		.workers = workers,
@@ -101,6 +103,12 @@ make_segment(const struct config *c, const char *instance_id,
 	};
 	struct err e;
 
+	if (*c->address != '\0')
+		s.address = slice_of(c->address);
+	else
+		s.address = slice_make(address, (size_t)snprintf(address,
+		    sizeof(address), strchr(c->host, ':') != NULL ?
+		    "[%s]:%u" : "%s:%u", c->host, port));
 	s.budget_limits[SHM_BUDGET_REQUEST_BYTES] =
 	    c->request_memory_bytes != 0 ? c->request_memory_bytes : memory / 4;
 	s.budget_limits[SHM_BUDGET_FOLD_MEMORY] =
@@ -168,16 +176,18 @@ serve(const struct config *c, int signal_fd, int *status)
 	static char id[ID_BYTES], admin_path[4400];
 	struct master_plan plan = { .signal_fd = signal_fd };
 	uint32_t workers, workers_max, port = 0;
+	bool nameless = false;
 	int watch[2];		/* its end tells the children of ours */
 	struct err e;
 
-	e = host_instance_id(c->instance_id, getenv("HOSTNAME"), id, sizeof(id));
+	e = host_instance_id(c->instance_id, getenv("HOSTNAME"), id, sizeof(id),
+	    &nameless);
 	if (!err_is(e))
 		e = choose_workers(c, &workers, &workers_max);
 	if (!err_is(e))
 		e = claim(c, id, workers, workers_max - workers, &port);
 	if (!err_is(e))
-		e = make_segment(c, id, workers, workers_max);
+		e = make_segment(c, id, workers, workers_max, port);
 	if (err_is(e))
 		return e;
 	MUST(pipe2(watch, O_CLOEXEC) == 0);
@@ -190,6 +200,7 @@ serve(const struct config *c, int signal_fd, int *status)
 		.start = {
 			.config = c,
 			.instance_id = id,
+			.nameless = nameless,
 			.master_fd = watch[0],
 			.listen_fds = listen_fds,
 			.listen_count = workers_max,
@@ -203,6 +214,7 @@ serve(const struct config *c, int signal_fd, int *status)
 	plan.listen_count = workers_max;
 	plan.drain_ns = CONFIG_NOW(c, drain_secs) * NS_PER_SEC;
 	plan.drain_delay_ns = CONFIG_NOW(c, drain_delay_secs) * NS_PER_SEC;
+	plan.orphan_grace_ns = c->orphan_grace_secs * NS_PER_SEC;
 	plan.server = (struct status_server){
 		.instance_id = id,
 		.host = c->host,

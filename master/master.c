@@ -11,6 +11,7 @@
 #include "master/cover.h"
 #include "master/mail.h"
 #include "master/master.h"
+#include "master/member.h"
 #include "master/reload.h"
 #include "master/signal.h"
 #include "master/socket.h"
@@ -27,6 +28,7 @@ static enum master_state state;
 static uint64_t kill_at_ns;		/* deadline of the drain */
 static uint64_t delay_until_ns;		/* end of the delay before it */
 static uint32_t stops_asked;
+static int exit_status;
 
 static void
 enter(enum master_state next)
@@ -115,18 +117,51 @@ begin_drain(uint64_t now_ns)
 	enter(MASTER_DRAIN_WORKERS);
 }
 
+static void
+refuse(uint64_t now_ns)
+{
+	exit_status = 1;
+	begin_drain(now_ns);
+}
+
+static void
+join(uint64_t now_ns)
+{
+	switch (member_step(now_ns)) {
+	case MEMBER_JOINING:
+		break;
+	case MEMBER_IN:
+		child_let_workers();
+		enter(MASTER_RUN);
+		child_refill(now_ns);
+		break;
+	case MEMBER_REFUSED:
+		refuse(now_ns);
+		break;
+	}
+}
+
 /* One step of the state, after children and signals were looked after. */
 static void
 step(uint64_t now_ns)
 {
 	switch (state) {
-	case MASTER_RUN:
+	case MASTER_JOIN:
 		if (stops_asked > 0)
+			begin_drain(now_ns);
+		else
+			join(now_ns);
+		break;
+	case MASTER_RUN:
+		if (member_step(now_ns) == MEMBER_REFUSED)
+			refuse(now_ns);
+		else if (stops_asked > 0)
 			begin_delay(now_ns);
 		else
 			cover_look(now_ns);
 		break;
 	case MASTER_DRAIN_DELAY:
+		member_step(now_ns);
 		if (stops_asked > 1 || now_ns >= delay_until_ns)
 			begin_drain(now_ns);
 		else
@@ -155,6 +190,8 @@ poll_ms(uint64_t now_ns)
 {
 	uint64_t next_ns = MIN(child_next_ns(now_ns), admin_next_ns());
 
+	if (state <= MASTER_DRAIN_DELAY)
+		next_ns = MIN(next_ns, member_next_ns(now_ns));
 	if (state == MASTER_DRAIN_DELAY)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (next_ns <= now_ns)
@@ -193,7 +230,6 @@ master_run(const struct master_plan *p)
 {
 	struct admin_plan admin;
 	struct err e;
-	int status = 0;
 
 	plan = *p;
 	plan.children.revive = revive_socket;
@@ -209,6 +245,7 @@ master_run(const struct master_plan *p)
 	}
 	shm_mutex_on_stuck(kill_stuck);
 	child_init(&plan.children);
+	member_init(p->orphan_grace_ns, shm_lock_now_ns());
 	shm_process_enter(SHM_PROCESS_RUNNING);
 	child_refill(shm_lock_now_ns());
 	while (state != MASTER_DONE) {
@@ -216,11 +253,11 @@ master_run(const struct master_plan *p)
 		if (state == MASTER_RUN && child_hopeless()) {
 			log_error("cannot run: no worker gets through its start, "
 			    "the reason is in the lines above");
-			status = 1;
+			exit_status = 1;
 			begin_drain(shm_lock_now_ns());
 		}
 	}
 	admin_farewell(shm_lock_now_ns());
 	admin_close();
-	return status;
+	return exit_status;
 }

@@ -8,6 +8,8 @@
  * its children. It forks at any time, so it has no ring, no thread and no
  * library handle, does no storage I/O and never touches a row.
  *
+ * At first only the maintainer runs, until this server may serve (member.h).
+ *
  * Stopping begins with --drain-delay-secs in which all goes on, but the server
  * says that it is not ready and ends connections with their next reply. Being
  * asked a second time ends it. Then come steps, in this order, under one
@@ -15,7 +17,8 @@
  * then what is left at the deadline is killed.
  *
  * Death:	the children learn of it (child.h) and leave within 2 s.
- * Errors:	the exit status: 0 stopped in order, 1 nothing could start.
+ * Errors:	the exit status: 0 stopped in order, 1 nothing could start, or
+ *		another server has our instance id.
  */
 
 #include "common/base.h"
@@ -24,6 +27,7 @@
 
 /* state, what it is called */
 #define MASTER_STATES(X) \
+	X(JOIN,			"joining") \
 	X(RUN,			"running") \
 	X(DRAIN_DELAY,		"draining, still accepting") \
 	X(DRAIN_WORKERS,	"draining workers") \
@@ -45,6 +49,7 @@ struct master_plan {
 	int signal_fd;
 	uint64_t drain_ns;
 	uint64_t drain_delay_ns;
+	uint64_t orphan_grace_ns;
 	struct status_server server;	/* state is kept by the loop */
 };
 

@@ -5,9 +5,11 @@
 
 #include "common/clock.h"
 #include "shm/budget.h"
+#include "shm/instance.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/store_table.h"
+#include "shm/stray.h"
 #include "master/child.h"
 #include "master/facts.h"
 #include "master/problem.h"
@@ -139,14 +141,39 @@ check_ordinals(struct problems *ps)
 	struct shm_ordinal o;
 	uint32_t i;
 
-	for (i = 0; i < child_count() - 1; i++) {
-		if (err_is(shm_ordinal_get(i, &o)))
+	for (i = 0; i < child_wanted(); i++) {
+		if (err_is(shm_ordinal_get(i, &o)) || o.owner == SHM_WORKER(i))
 			continue;
-		if (o.is.state != SHM_ORDINAL_OWNED || o.owner == SHM_NOBODY)
-			add_problem(ps, "ordinal %s has no owner, its shards take "
-			    "no writes (%s)", o.name,
-			    shm_ordinal_state_name(o.is.state));
+		add_problem(ps, "ordinal %.100s is not our worker's, who takes "
+		    "no writes (%s, %.40s)", o.name,
+		    shm_ordinal_state_name(o.is.state), o.is.instance);
 	}
+}
+
+static void
+check_lease(struct problems *ps)
+{
+	struct shm_lease l;
+
+	shm_lease_get(&l);
+	if (l.state != SHM_LEASE_HELD)
+		add_problem(ps, "the lease is not held, no appends are taken "
+		    "(%s: %s)", shm_lease_state_name(l.state), l.why);
+}
+
+static void
+check_strays(struct problems *ps)
+{
+	char shard[UUID_TEXT_LEN + 1];
+	uint32_t index = 0;
+	struct shm_stray s;
+
+	if (!shm_stray_next(&index, &s))
+		return;
+	uuid_to_text(&s.shard, shard);
+	add_problem(ps, "%u shards that no ordinal explains, nobody seals or "
+	    "folds them; one is %s of %s store %.60s", shm_stray_count(),
+	    shard, store_kind_name(s.kind), s.store);
 }
 
 bool
@@ -156,7 +183,9 @@ problems_find(struct problems *ps, uint32_t *index)
 		ps->count = 0;
 		check_processes(ps);
 		check_budgets(ps);
+		check_lease(ps);
 		check_ordinals(ps);
+		check_strays(ps);
 	}
 	return check_stores(ps, index);
 }

@@ -6,7 +6,8 @@
  *
  * Clean means that the list is empty: every process lives and beats, nothing is
  * held by a slot that nobody lives in, no guard is past its deadline, no store
- * fails tick after tick or takes no appends, every own ordinal has its owner.
+ * fails tick after tick or takes no appends, the lease is held, every own
+ * ordinal has its owner, and every shard an ordinal.
  *
  * Errors:	none; of more than PROBLEMS_MAX only the number is known.
  */

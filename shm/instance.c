@@ -127,6 +127,18 @@ shm_lease_held(void)
 	    memory_order_acquire);
 }
 
+uint32_t
+shm_lease_term(void)
+{
+	return atomic_load_explicit(&table->terms, memory_order_acquire);
+}
+
+bool
+shm_lease_term_lasts(uint32_t term)
+{
+	return shm_lease_held() && shm_lease_term() == term;
+}
+
 void
 shm_lease_get(struct shm_lease *l)
 {
@@ -158,9 +170,9 @@ shm_lease_hold(uint64_t version, uint64_t until_ns)
 	atomic_store_explicit(&table->version, version,
 	    memory_order_relaxed);
 	text_set(&table->why, "", 0);
+	/* Before it is held: else the term that has ended would go on. */
 	if (anew)
-		atomic_fetch_add_explicit(&table->terms, 1,
-		    memory_order_relaxed);
+		atomic_fetch_add(&table->terms, 1);
 	atomic_store_explicit(&table->until_ns, until_ns,
 	    memory_order_release);
 	atomic_store_explicit(&table->state, SHM_LEASE_HELD,

@@ -66,6 +66,9 @@ struct shm_lease {			/* a copy */
 
 /* Whether this server may write now. */
 bool shm_lease_held(void);
+/* How often it was got anew; a term that has once ended never goes on. */
+uint32_t shm_lease_term(void);
+bool shm_lease_term_lasts(uint32_t term);
 /* A lease that ran out since is LOST, whoever has not yet said so. */
 void shm_lease_get(struct shm_lease *);
 

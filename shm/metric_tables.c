@@ -2,9 +2,12 @@
 
 #include "common/clock.h"
 #include "shm/budget.h"
+#include "shm/instance.h"
 #include "shm/metric_table.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/segment.h"
+#include "shm/stray.h"
 
 /* Gauges that are no counts but a look at the tables of the segment. */
 
@@ -301,11 +304,58 @@ print_lives(struct buf *out)
 	return true;
 }
 
+static bool
+print_ordinals(struct buf *out)
+{
+	uint32_t counts[SHM_ORDINAL_STATE_COUNT] = { 0 }, i;
+	struct shm_ordinal o;
+
+	for (i = 0; i < shm_ordinal_count(); i++) {
+		if (!err_is(shm_ordinal_get(i, &o)) && o.version != 0 &&
+		    o.is.state < SHM_ORDINAL_STATE_COUNT)
+			counts[o.is.state]++;
+	}
+	if (!buf_printf(out, HEAD("memwald_ordinals", "gauge",
+	    "Ordinals of all instances, as they are assigned")))
+		return false;
+	for (i = 0; i < SHM_ORDINAL_STATE_COUNT; i++) {
+		if (!buf_printf(out, "memwald_ordinals{state=\"%s\"} %u\n",
+		    shm_ordinal_state_name(i), counts[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+print_cluster(struct buf *out)
+{
+	uint32_t i, alive = 0;
+	struct shm_lease l;
+
+	for (i = 0; i < shm_instance_count(); i++) {
+		struct shm_instance other;
+
+		shm_instance_get(i, &other);
+		alive += shm_instance_lives(&other);
+	}
+	shm_lease_get(&l);
+	return GAUGE("memwald_lease_held", l.state == SHM_LEASE_HELD ? 1 : 0,
+	    "Whether this server holds its lease, and so takes appends") &&
+	    buf_printf(out, HEAD("memwald_lease_losses_total", "counter",
+	    "Times that this server lost its lease")
+	    "memwald_lease_losses_total %u\n", l.losses) &&
+	    GAUGE("memwald_instances_alive", alive,
+	    "Other instances whose leases live, as seen from here") &&
+	    GAUGE("memwald_stray_shards", shm_stray_count(),
+	    "Shards that no ordinal explains") &&
+	    print_ordinals(out);
+}
+
 bool
 metric_print_tables(struct buf *out)
 {
 	return print_stores(out) && print_refused(out) && print_budgets(out) &&
-	    print_lives(out) &&
+	    print_lives(out) && print_cluster(out) &&
 	    GAUGE("memwald_segment_bytes", shm_segment_bytes(),
 	    "Shared memory segment");
 }

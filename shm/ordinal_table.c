@@ -20,6 +20,7 @@ struct entry {
 
 	/* Guarded by the mutex. */
 	struct assignment now;
+	_Atomic bool here;			/* from now, for who cannot wait */
 	_Atomic bool wanted;			/* want is whole */
 	struct shm_want want;
 };
@@ -57,6 +58,23 @@ shm_ordinal_table_bytes(const struct shm_config *cfg)
 	return sizeof(struct table) + cfg->ordinals * sizeof(struct entry);
 }
 
+static uint16_t
+owner_of(const struct shm_assignment *is)
+{
+	return is->state != SHM_ORDINAL_ORPHANED &&
+	    is->state != SHM_ORDINAL_RETIRED &&
+	    is->worker < shm_workers_max() &&
+	    strcmp(is->instance, shm_instance_id()) == 0 ?
+	    (uint16_t)SHM_WORKER(is->worker) : SHM_NOBODY;
+}
+
+static void
+set_here(struct entry *e)
+{
+	atomic_store_explicit(&e->here, owner_of(&e->now.is) != SHM_NOBODY,
+	    memory_order_release);
+}
+
 /* The part of instances is carved before ours. */
 static void
 set_own(struct shm_assignment *is, uint32_t worker)
@@ -86,6 +104,7 @@ shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 		MUST(n > 0 && (size_t)n < sizeof(e->name));
 		e->shard = uuid_named(slice_of(e->name));
 		set_own(&e->now.is, k);
+		set_here(e);
 	}
 	atomic_init(&table->count, cfg->workers_max);
 }
@@ -99,6 +118,7 @@ shm_ordinal_table_repair(struct shm_mutex *m)
 	if (index == NO_UNDO)
 		return;
 	table->entries[index].now = table->undo;
+	set_here(&table->entries[index]);
 	atomic_store(&table->undo_index, NO_UNDO);
 }
 
@@ -115,6 +135,13 @@ entry_at(uint32_t index)
 	return &table->entries[index];
 }
 
+bool
+shm_ordinal_here(uint32_t index)
+{
+	return atomic_load_explicit(&entry_at(index)->here,
+	    memory_order_acquire);
+}
+
 struct uuid
 shm_ordinal_shard(uint32_t index)
 {
@@ -125,16 +152,6 @@ struct slice
 shm_ordinal_name(uint32_t index)
 {
 	return slice_of(entry_at(index)->name);
-}
-
-static uint16_t
-owner_of(const struct shm_assignment *is)
-{
-	return is->state != SHM_ORDINAL_ORPHANED &&
-	    is->state != SHM_ORDINAL_RETIRED &&
-	    is->worker < shm_workers_max() &&
-	    strcmp(is->instance, shm_instance_id()) == 0 ?
-	    (uint16_t)SHM_WORKER(is->worker) : SHM_NOBODY;
 }
 
 struct err
@@ -246,6 +263,7 @@ shm_ordinal_assign(uint32_t index, const struct shm_assignment *is,
 		now->is = *is;
 		FAULT_HERE(shm_assign);
 		now->version = version;
+		set_here(&table->entries[index]);
 		atomic_store(&table->undo_index, NO_UNDO);
 	}
 	shm_mutex_unlock(&table->mutex);

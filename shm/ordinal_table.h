@@ -100,6 +100,8 @@ bool shm_ordinal_wanted(uint32_t index, struct shm_want *);
 /* Maintainer: it is done or came too late, unless it is another by now. */
 void shm_ordinal_want_end(uint32_t index, const struct shm_want *);
 
+/* Without the lock: whether a process of this server owns it; may lag. */
+bool shm_ordinal_here(uint32_t index);
 /* Without the lock: constant. index < shm_ordinal_count(). */
 struct uuid shm_ordinal_shard(uint32_t index);
 struct slice shm_ordinal_name(uint32_t index);

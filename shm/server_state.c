@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "shm/instance.h"
 #include "shm/part.h"
 #include "shm/server_state.h"
 
@@ -69,7 +70,7 @@ shm_server_not_ready(void)
 		if ((word >> i & 1) != 0 && marks[i].not_ready)
 			return marks[i].text;
 	}
-	return NULL;
+	return shm_lease_held() ? NULL : "no lease";
 }
 
 bool

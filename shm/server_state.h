@@ -10,8 +10,9 @@
  * set), and whether replies end their connections. That a server lives is none
  * of this: /api/v1/health says it in every state.
  *
- * Whatever else makes a server unready joins as a row, with one writer: the
- * lease of many instances, for one.
+ * Beside the marks a server is not ready while it does not hold its lease
+ * (instance.h), which ends by itself. Whatever else makes a server unready joins
+ * as a row, with one writer.
  *
  * Death:	of the maintainer: STARTING stays as it was, its successor walks
  *		again beside a server that serves. The master's ends the server.

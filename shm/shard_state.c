@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "shm/instance.h"
 #include "shm/process.h"
 #include "shm/shard_state.h"
 
@@ -49,6 +50,7 @@ shm_shard_claim(struct shm_shard_state *s, uint64_t epoch,
 	atomic_store(&s->closed, 0);
 	atomic_store(&s->epoch, epoch);
 	shm_shard_raise(s, tail);
+	atomic_store(&s->term, shm_lease_term());
 	atomic_store(&s->claim, shm_life_self());
 }
 
@@ -66,15 +68,16 @@ shm_shard_publish(struct shm_shard_state *s, struct shm_point p,
     uint64_t sequence)
 {
 	uint64_t word = shm_point_pack(p);
-	struct shm_point before;
+	uint64_t seen = atomic_load_explicit(&s->commit, memory_order_relaxed);
+	struct shm_point before = shm_point_unpack(seen);
 
-	MUST(word > atomic_load_explicit(&s->commit, memory_order_relaxed));
+	MUST(word > seen || !shm_shard_claimed(s).live);
 	if (sequence > atomic_load_explicit(&s->max_seq, memory_order_relaxed))
 		atomic_store_explicit(&s->max_seq, sequence,
 		    memory_order_relaxed);
-	before = shm_point_unpack(atomic_load_explicit(&s->commit,
-	    memory_order_relaxed));
-	atomic_store_explicit(&s->commit, word, memory_order_release);
+	shm_shard_raise(s, p);
+	if (word <= seen)
+		return;		/* counted by who raised it */
 	/* After the commit: see shm_shard_tail_sealed. */
 	atomic_fetch_add(&s->appended, p.end -
 	    (before.position == p.position ? before.end : 0));
@@ -169,7 +172,8 @@ shm_shard_claimed(const struct shm_shard_state *s)
 
 	if (life != 0) {
 		c.slot = shm_life_slot(life);
-		c.live = shm_life_goes_on(life);
+		c.live = shm_life_goes_on(life) &&
+		    shm_lease_term_lasts(atomic_load(&s->term));
 		c.own = life == shm_life_self();
 	}
 	return c;

@@ -19,7 +19,9 @@
  * Death:	a commit published by a process that died stays published: its
  *		rows were acknowledged. The claim names a life (process.h), so
  *		that the next life sees that it has no claim yet; nothing must
- *		be cleared. The seal guard is broken by the master's walk.
+ *		be cleared. It names a term of the lease as well (instance.h):
+ *		what happened to the shard after that has ended, no claim of
+ *		this instance knows. The seal guard is broken by the master's walk.
  * Lifetime:	as long as the slot's incarnation; callers hold a pin, a view
  *		or the guard (store_table.h).
  * Locking:	owner's part: atomics with one writer, the owner's loop. Manifest
@@ -57,6 +59,7 @@ struct shm_shard_state {
 	_Atomic uint64_t claim;		/* the life that made it; 0: none */
 	_Atomic uint64_t max_seq;	/* highest sequence published */
 	_Atomic uint64_t appended;	/* bytes of the WAL, ever published */
+	_Atomic uint32_t term;		/* of the lease, when it was claimed */
 
 	struct shm_guard seal_guard;
 
@@ -88,7 +91,8 @@ void shm_shard_claim(struct shm_shard_state *, uint64_t epoch,
 /* Owner: fenced, or done with this shard. Commits stay published. */
 void shm_shard_unclaim(struct shm_shard_state *);
 /* Owner, after the fence check: everything up to here is acknowledged.
- * Release: who sees it sees the bytes. Points never fall. */
+ * Release: who sees it sees the bytes. Points never fall: without a live claim
+ * another may have read and raised it already. */
 void shm_shard_publish(struct shm_shard_state *, struct shm_point,
     uint64_t sequence);
 /* Owner: I never touch that entry again, it ends at point.end. */
@@ -117,7 +121,8 @@ struct shm_point shm_shard_closed(const struct shm_shard_state *);
 struct shm_claim {
 	uint64_t epoch;
 	uint16_t slot;			/* SHM_NOBODY: nobody */
-	bool live;			/* its process still lives that life */
+	bool live;			/* its process still lives that life, and
+					 * the lease's term lasts */
 	bool own;			/* it is this very process */
 };
 

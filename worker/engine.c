@@ -1,16 +1,19 @@
 #include "common/base.h"
 
+#include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "shm/process.h"
 #include "worker/api/request.h"
 #include "worker/engine.h"
+#include "worker/maintain/cluster.h"
 #include "worker/maintain/schedule.h"
 #include "worker/object/local.h"
 #include "worker/object/map.h"
 #include "worker/store/engine.h"
 
 static struct engine engine;
+static bool leave_orphaned;
 
 struct err
 engine_worker_start(const struct engine_env *env)
@@ -74,6 +77,10 @@ engine_maintainer_start(const struct engine_env *env)
 	if (!err_is(e))
 		e = probe(root);
 	if (!err_is(e))
+		cluster_start(&(struct cluster_plan){ env->loop, env->pool,
+		    root, env->start->config->lease_secs * NS_PER_SEC,
+		    env->start->nameless });
+	if (!err_is(e))
 		e = schedule_start(env->start->config, env->loop, env->pool,
 		    root);
 	return e;
@@ -82,18 +89,24 @@ engine_maintainer_start(const struct engine_env *env)
 void
 engine_maintainer_mail(const struct shm_command *m)
 {
-	if (!schedule_command(m))
+	if (!cluster_command(m) && !schedule_command(m))
 		shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
 }
 
 void
 engine_maintainer_drain(bool orphaned)
 {
+	leave_orphaned = orphaned;
 	schedule_drain(!orphaned);
 }
 
 bool
 engine_maintainer_idle(void)
 {
-	return schedule_idle();
+	if (!schedule_idle())
+		return false;
+	/* Last, since another server may write from then on. Without a master
+	 * nobody knows whether our workers are gone. */
+	cluster_leave(!leave_orphaned);
+	return cluster_idle();
 }

@@ -15,6 +15,7 @@ struct config;
 struct child_start {
 	const struct config *config;
 	const char *instance_id;
+	bool nameless;			/* it is nobody's in particular */
 	uint16_t slot;			/* in the process table */
 	int master_fd;			/* pipe; readable: the master is gone */
 	const int *listen_fds;		/* by worker number, not process slot */

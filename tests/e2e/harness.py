@@ -90,13 +90,16 @@ def locks_held(status):
 class Server:
     def __init__(self, workers=2, args=(), env=None, data_dir=None,
                  faults="", clock_speed=0, build=None, loop=None, port=None,
-                 instance_id="test", wrap=(), wal=None):
+                 instance_id="test", wrap=(), wal=None, lease_secs=3600):
         self.workers_wanted = workers
         self.args = list(args)
         self.env = dict(env or {})
         self.build = BUILD if build is None else build
         self.loop = LOOP if loop is None else loop
         self.wal = WAL if wal is None else wal
+        # Not renewed while a test runs, unless it is about that: it may count
+        # puts, stop processes, or make the storage fail for long.
+        self.lease_secs = lease_secs
         self.faults = faults
         self.clock_speed = clock_speed
         self.instance_id = instance_id
@@ -153,7 +156,8 @@ class Server:
             "--instance-id=%s" % self.instance_id,
             "--admin-socket=%s" % self.socket,
             "--wal=%s" % self.wal,
-            "--worker-header=on"]
+            "--worker-header=on",
+            "--lease-secs=%d" % self.lease_secs]
         if self.loop:
             line.append("--loop=%s" % self.loop)
         return line + self.args

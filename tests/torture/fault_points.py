@@ -26,9 +26,10 @@ from kinds import Datagen, Generic, Rollout
 # Collection waits for a grace that this workload does not, compaction for
 # fragments that it does not make.
 OTHERS = ("collect_", "compact_")
-# Nobody passes these here: no other instance's shards, no assignment changes;
-# and a repair may be the master's, with whom all dies.
-NOT_PASSED = {"shm_record", "shm_assign", "shm_repair"}
+# Nobody passes these here: no other instance's shards, no assignment changes
+# (e2e/c_leases.py); and a repair may be the master's, with whom all dies.
+NOT_PASSED = {"shm_record", "shm_assign", "shm_repair", "assignment_put",
+              "put_assignment"}
 # What only those pass whose outcome is unknown.
 WITH = {"wal_read_back": "put_wal=answer:UNKNOWN:1"}
 # Where commits are put whole, alone.
@@ -36,7 +37,9 @@ ONLY_PUT = {"wal_read_back", "put_wal"}
 # What only those pass who load a store that another server left.
 AT_LOAD = {"reload_listed", "reload_commit"}
 # What only those pass who start.
-AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
+AT_START = {"worker_start": "worker", "maintainer_start": "maintainer",
+            "lease_look": "maintainer", "lease_renew": "maintainer",
+            "put_lease": "maintainer"}
 # Steps of the maintainer, which no worker waits for.
 AGING = ("seal_", "fold_")
 # Where commits are put whole, these steps are others.

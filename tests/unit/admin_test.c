@@ -16,6 +16,7 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "shm/mutex.h"
+#include "shm/instance.h"
 #include "shm/process.h"
 #include "shm/segment.h"
 #include "master/admin.h"
@@ -352,6 +353,7 @@ main(void)
 		return 1;
 	shm_process_refill(SHM_MASTER);
 	shm_process_attach(SHM_MASTER);
+	shm_lease_hold(1, UINT64_MAX);
 	child_init(&children);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

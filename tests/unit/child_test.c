@@ -13,6 +13,7 @@
 #include "shm/mailbox.h"
 #include "shm/mutex.h"
 #include "shm/process.h"
+#include "shm/instance.h"
 #include "shm/segment.h"
 #include "master/child.h"
 #include "master/cover.h"
@@ -115,6 +116,7 @@ setup(void **state)
 	shm_process_refill(SHM_MASTER);
 	shm_process_attach(SHM_MASTER);
 	shm_process_enter(SHM_PROCESS_RUNNING);
+	shm_lease_hold(1, UINT64_MAX);
 	child_init(&plan);
 	for (i = 0; i < child_count(); i++)
 		pretend(child_at(i)->slot, true);

@@ -101,22 +101,44 @@ static void
 instance_ids(void **state)
 {
 	char id[64], own[256] = "";
+	bool nameless;
 
 	(void)state;
-	assert_false(err_is(host_instance_id("a", "b", id, sizeof(id))));
+	assert_false(err_is(host_instance_id("a", "b", id, sizeof(id), &nameless)));
 	assert_string_equal(id, "a");
-	assert_false(err_is(host_instance_id("", "b", id, sizeof(id))));
+	assert_false(err_is(host_instance_id("", "b", id, sizeof(id), &nameless)));
 	assert_string_equal(id, "b");
-	assert_false(err_is(host_instance_id("localhost", NULL, id, sizeof(id))));
+	assert_false(err_is(host_instance_id("localhost", NULL, id, sizeof(id), &nameless)));
 	gethostname(own, sizeof(own) - 1);
+	assert_int_equal(nameless, *own == '\0' ||
+	    strcmp(own, "localhost") == 0);
 	assert_string_equal(id, *own != '\0' && strcmp(own, "localhost") != 0 ?
 	    own : "default");
-	assert_true(err_is(host_instance_id("a#1", "b", id, sizeof(id))));
-	assert_true(err_is(host_instance_id("a/b", "b", id, sizeof(id))));
-	assert_true(err_is(host_instance_id("", "a\nb", id, sizeof(id))));
-	assert_true(err_is(host_instance_id("abc", NULL, id, 3)));
+	assert_true(err_is(host_instance_id("a#1", "b", id, sizeof(id), &nameless)));
+	assert_true(err_is(host_instance_id("a/b", "b", id, sizeof(id), &nameless)));
+	assert_true(err_is(host_instance_id("", "a\nb", id, sizeof(id), &nameless)));
+	assert_true(err_is(host_instance_id("abc", NULL, id, 3, &nameless)));
 	assert_false(err_is(host_instance_id("worker-\xc3\xa9", NULL, id,
-	    sizeof(id))));
+	    sizeof(id), &nameless)));
+	assert_false(nameless);
+	/* A name is one, also where it is what the nameless are called. */
+	assert_false(err_is(host_instance_id("default", NULL, id, sizeof(id),
+	    &nameless)));
+	assert_false(nameless);
+	assert_true(err_is(host_instance_id("worker-\xc3", NULL, id,
+	    sizeof(id), &nameless)));
+}
+
+static void
+boots_have_one_id(void **state)
+{
+	char a[64], b[64];
+
+	(void)state;
+	host_boot_id(a, sizeof(a));
+	host_boot_id(b, sizeof(b));
+	assert_string_equal(a, b);
+	assert_int_equal(strlen(a), 36);
 }
 
 int
@@ -130,6 +152,7 @@ main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(v1_falls_back_to_the_mount,
 		    setup, teardown),
+		cmocka_unit_test(boots_have_one_id),
 		cmocka_unit_test(instance_ids),
 	};
 

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "shm/instance.h"
 #include "shm/segment.h"
 #include "shm/server_state.h"
 
@@ -18,6 +19,7 @@ setup(void **state)
 
 	(void)state;
 	assert_int_equal(shm_segment_create(&cfg).kind, ERR_OK);
+	shm_lease_hold(1, UINT64_MAX);
 	return 0;
 }
 
@@ -38,6 +40,8 @@ test_starts_unready(void **state)
 	shm_server_clear(SHM_SERVER_STARTING);
 	shm_server_clear(SHM_SERVER_STARTING);
 	assert_null(shm_server_not_ready());
+	shm_lease_end(SHM_LEASE_LOST, "told so");
+	assert_string_equal(shm_server_not_ready(), "no lease");
 }
 
 static void

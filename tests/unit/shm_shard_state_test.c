@@ -147,8 +147,42 @@ static int
 publish_lower(void *arg)
 {
 	(void)arg;
+	shm_shard_claim(shard, 1, (struct shm_point){ 0, 0 });
 	shm_shard_publish(shard, (struct shm_point){ 3, 8 }, 1);
 	return 0;
+}
+
+static int
+publish_late(void *arg)
+{
+	uint64_t bytes = shm_shard_tail_bytes(shard);
+
+	(void)arg;
+	shm_shard_claim(shard, 1, (struct shm_point){ 0, 0 });
+	MUST(shm_shard_claimed(shard).live);
+	shm_lease_end(SHM_LEASE_LOST, "told so");
+	MUST(!shm_shard_claimed(shard).live && shm_shard_claimed(shard).own);
+	/* Others read the tail to its end meanwhile, and beyond. */
+	shm_shard_raise(shard, (struct shm_point){ 5, 16 });
+	shm_shard_publish(shard, (struct shm_point){ 5, 8 }, 1);
+	MUST(shm_shard_commit(shard).end == 16);
+	MUST(shm_shard_tail_bytes(shard) == bytes);
+	/* Got anew, it is another term. */
+	shm_lease_hold(2, UINT64_MAX);
+	MUST(!shm_shard_claimed(shard).live);
+	shm_shard_claim(shard, 2, (struct shm_point){ 0, 0 });
+	MUST(shm_shard_claimed(shard).live);
+	return 0;
+}
+
+/* A claim ends with the term of the lease in which it was made. */
+static void
+claims_end_with_the_lease(void **state)
+{
+	(void)state;
+	shm_shard_init(shard);
+	assert_left_well(test_fork(SHM_WORKER(0), publish_late, NULL));
+	test_reap(SHM_WORKER(0));
 }
 
 static void
@@ -283,6 +317,7 @@ main(void)
 		cmocka_unit_test(claim_dies_with_its_life),
 		cmocka_unit_test(raise_never_lowers),
 		cmocka_unit_test(publish_must_rise),
+		cmocka_unit_test(claims_end_with_the_lease),
 		cmocka_unit_test(readers_see_whole_points),
 		cmocka_unit_test(marks_are_a_maximum),
 		cmocka_unit_test(the_tail_has_a_size),

@@ -9,6 +9,7 @@
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "worker/maintain/collect.h"
+#include "worker/maintain/explain.h"
 #include "worker/maintain/fold.h"
 #include "worker/maintain/seal.h"
 #include "worker/maintain/take_away.h"
@@ -511,6 +512,7 @@ work(struct aged_store *a, uint32_t want, struct tick_result *result)
 		not_opened(a, want, aged_keep(a, e), result);
 		return;
 	}
+	explain_store(a->env->root, a->ref);
 	age(a, want, result);
 	atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
 	atomic_store_explicit(&t->last_end_us, clock_wall_us(),

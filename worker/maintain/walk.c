@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "shm/server_state.h"
 #include "worker/maintain/collect.h"
+#include "worker/maintain/explain.h"
 #include "worker/maintain/temporary.h"
 #include "worker/maintain/walk.h"
 #include "worker/store/registry.h"
@@ -57,6 +58,7 @@ look_at(const struct kind *kind, const char *name)
 	garbage = collect_look(dir, ref);
 	object_dir_close(dir);
 	walk.seen++;
+	explain_store(walk.plan.root, ref);
 	if (!shm_store_peek(ref, &info))
 		return true;
 	left = info.tail_shards > 0 || info.pending_generations > 0;

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "shm/instance.h"
+#include "shm/metric.h"
 #include "worker/store/pressure.h"
 #include "worker/store/writer.h"
 
@@ -16,6 +18,17 @@ append_close(struct store *s)
 {
 	if (s->writer != NULL)
 		writer_free(s);
+}
+
+/* Without a lease nothing is written: before anybody is asked. */
+static struct err
+check_lease(const struct store *s)
+{
+	if (shm_lease_held())
+		return OK;
+	shm_metric_add(METRIC_memwald_lease_refusals_total, s->kind->id, 1);
+	return FAIL(UNAVAILABLE, "this server has lost its lease and takes no "
+	    "appends until it has it again, try again");
 }
 
 struct err
@@ -35,7 +48,9 @@ append_builder(struct store *s, struct arena *errors, struct builder **builder)
 		return FAIL(BAD_INPUT, arena_printf(errors, "store is pinned to "
 		    "version %llu, nothing can be appended before it is "
 		    "released", (unsigned long long)pinned));
-	e = pressure_append(s);
+	e = check_lease(s);
+	if (!err_is(e))
+		e = pressure_append(s);
 	if (!err_is(e) && s->writer == NULL)
 		e = writer_new(s);
 	if (!err_is(e))
@@ -70,6 +85,16 @@ append_rest(struct store *s)
 		writer_rest(s->writer);
 }
 
+/* What is answered here may hold the last use of a handle that is dead. */
+static void
+refuse(struct writer *w, struct err e)
+{
+	struct store *s = store_hold(w->store);
+
+	writer_refuse(w, e);
+	store_close(s);
+}
+
 static void
 start_due(struct engine *en, struct list *due, bool alone)
 {
@@ -77,11 +102,20 @@ start_due(struct engine *en, struct list *due, bool alone)
 
 	while ((l = list_pop(due)) != NULL) {
 		struct writer *w = CONTAINER_OF(l, struct writer, due_link);
+		struct err e;
 
 		en->due_count--;
 		if (list_empty(&w->waiting))
 			continue;
-		if (w->at == WRITER_UNCLAIMED)
+		e = w->at == WRITER_UNCLAIMED || w->at == WRITER_READY ?
+		    check_lease(w->store) : OK;
+		/* What it claimed before the lease was lost may be another's. */
+		if (!err_is(e) && w->at == WRITER_READY &&
+		    !shm_lease_term_lasts(w->term))
+			writer_lose_claim(w);
+		if (err_is(e))
+			refuse(w, e);
+		else if (w->at == WRITER_UNCLAIMED)
 			writer_claim(w);
 		else if (w->at == WRITER_READY)
 			writer_commit(w, alone);

@@ -16,7 +16,8 @@
  *
  * The first append to a store claims the shard (claim.h), on the pool. A
  * writer that was fenced answers FENCED to all that waited and claims again
- * when the next append comes.
+ * when the next append comes, if the assignment still names it (assignment.h).
+ * While this server does not hold its lease nothing is written: UNAVAILABLE.
  *
  * After a write or sync error the entry is never touched again: a later sync
  * would succeed over lost pages. The next commit starts a new entry, which

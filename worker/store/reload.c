@@ -5,6 +5,8 @@
 
 #include "common/fault.h"
 #include "common/log.h"
+#include "shm/instance.h"
+#include "shm/ordinal_table.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
 #include "worker/lance/shard_manifest.h"
@@ -103,8 +105,22 @@ is_local(const struct loading *l, uint32_t i)
 }
 
 /*
+ * Whether nobody but this server's workers can have written a shard since it
+ * had no live claim here: its ordinal is ours, and so was the lease all the
+ * time. Before the server has a lease at all it serves nobody yet.
+ */
+static bool
+is_ours(uint32_t number)
+{
+	uint32_t term = shm_lease_term();
+
+	return number < SHM_SHARD_RECORD && shm_ordinal_here(number) &&
+	    (term == 0 || (term == 1 && shm_lease_held()));
+}
+
+/*
  * Whether what was read of an entry counts although no successor records its
- * end. Of our own ordinals it does: their writer is dead, and who claims them
+ * end. Of shards that are ours it does: their writer is dead, and who claims them
  * next reads at least as much. Another instance's may be alive: its entry
  * counts only while the position behind it is absent, for else it was fenced
  * and a claimer may have read less (the reader of the model).
@@ -197,15 +213,16 @@ find_commit(struct loading *l, const struct uuid *shard, bool local,
 
 /* Reads the end of a tail that no live claim announces. */
 static struct err
-load_commit(struct loading *l, const struct uuid *shard, bool local,
-    struct shm_shard_state *state, uint64_t replay_after)
+load_commit(struct loading *l, const struct uuid *shard, uint32_t number,
+    bool ours, uint64_t replay_after)
 {
+	struct shm_shard_state *state = shm_store_shard(l->ref, number);
 	struct found_tail tail = { .moved = true };
 	struct err e;
 	int tries;
 
 	for (tries = 0; tail.moved && tries < LIST_TRIES; tries++) {
-		e = find_commit(l, shard, local, replay_after, &tail);
+		e = find_commit(l, shard, ours, replay_after, &tail);
 		if (err_is(e))
 			return e;
 	}
@@ -219,7 +236,7 @@ load_commit(struct loading *l, const struct uuid *shard, bool local,
 		shm_shard_raise(state, (struct shm_point){ tail.end.position,
 		    tail.end.end });
 		/* The slot stays until it is sealed: else nobody would know. */
-		if (local) {
+		if (number < SHM_SHARD_RECORD) {
 			shm_shard_tail_found(state, tail.bytes);
 			shm_store_touch(l->ref);
 		}
@@ -248,8 +265,8 @@ load_commits(struct loading *l)
 		if (e.kind == ERR_NOT_FOUND)
 			continue;	/* its first claim is under way */
 		if (!err_is(e))
-			e = load_commit(l, &l->shards[i], is_local(l, i),
-			    state, m.replay_after);
+			e = load_commit(l, &l->shards[i], l->marks[i].shard,
+			    is_ours(l->marks[i].shard), m.replay_after);
 		if (err_is(e))
 			return e;
 	}
@@ -421,6 +438,12 @@ reload_slot(struct object_dir *dir, const struct kind *kind,
 
 /* Whether a shard directory is one that the slot does not know, or another
  * instance's whose manifest has moved on. */
+static bool
+is_claimed(const struct loading *l, uint32_t number)
+{
+	return shm_shard_claimed(shm_store_shard(l->ref, number)).live;
+}
+
 static struct err
 is_news(struct loading *l, const struct uuid *shard, bool *news)
 {
@@ -429,7 +452,7 @@ is_news(struct loading *l, const struct uuid *shard, bool *news)
 	struct err e;
 
 	*news = number == SHM_SHARD_NONE;
-	if (*news || number < SHM_SHARD_RECORD)
+	if (*news || is_ours(number) || is_claimed(l, number))
 		return OK;
 	e = shard_manifest_newest(l->dir, shard, &newest);
 	if (e.kind == ERR_NOT_FOUND)
@@ -504,14 +527,16 @@ load_tail(struct loading *l, const struct uuid *shard)
 	struct shard_manifest m;
 	struct err e;
 
-	/* Ours announce themselves; one that is new is loaded with its view. */
-	if (number == SHM_SHARD_NONE || number < SHM_SHARD_RECORD)
+	/* One that is new is loaded with its view. What is claimed announces
+	 * itself. Ours without a claim may have been written by a server that
+	 * had our id and does not know yet that it lost it. */
+	if (number == SHM_SHARD_NONE || is_claimed(l, number))
 		return OK;
 	e = shard_manifest_load(l->dir, shard, &l->arena, &m);
 	if (e.kind == ERR_NOT_FOUND)
 		return OK;
-	return err_is(e) ? e : load_commit(l, shard, false,
-	    shm_store_shard(l->ref, number), m.replay_after);
+	return err_is(e) ? e : load_commit(l, shard, number, false,
+	    m.replay_after);
 }
 
 struct err

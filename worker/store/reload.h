@@ -52,9 +52,9 @@ struct err reload_others(struct object_dir *dir, const struct kind *,
 struct err reload_base(struct object_dir *dir, struct shm_ref) MUST_CHECK;
 
 /*
- * What a strong read asks before that: reads the tails of other instances to
- * their ends, synced, and announces them here, as their owners cannot. Where
- * they end is known before the view is, so what is sealed meanwhile is in the
+ * What a strong read asks before that: reads the tails that no claim of this
+ * server announces to their ends, synced, and announces them here. Where they
+ * end is known before the view is, so what is sealed meanwhile is in the
  * manifest that reload_others finds. For the pool.
  */
 struct err reload_tails(struct object_dir *dir, const struct kind *,

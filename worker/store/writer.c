@@ -2,15 +2,20 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/log.h"
+#include "shm/instance.h"
 #include "shm/metric.h"
+#include "shm/process.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
+#include "worker/store/assignment.h"
 #include "worker/store/opened.h"
 #include "worker/store/reload.h"
 #include "worker/store/wal.h"
 #include "worker/store/writer.h"
 
+#define SAY_AGAIN_NS		(10 * NS_PER_SEC)
 /* From this size on an entry's successor is made as soon as it is begun: when
  * half of it is used it may be full before that is on the disk. */
 #define BUSY_ENTRY_BYTES	(1u << 20)
@@ -297,6 +302,19 @@ writer_refuse(struct writer *w, struct err e)
 	writer_answer(w, &w->waiting, e);
 }
 
+/* Each append tries: a server that may not write must not fill its log. */
+static void
+say_not_claimed(struct writer *w, struct err e)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	if (w->said_ns != 0 && now_ns - w->said_ns < SAY_AGAIN_NS)
+		return;
+	log_err(LOG_WARN, e, "shard not claimed, the next append tries again "
+	    "store=%s", w->store->name);
+	w->said_ns = now_ns;
+}
+
 static void
 claim_done(struct op *op, int32_t res)
 {
@@ -324,8 +342,7 @@ claim_done(struct op *op, int32_t res)
 	    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);
 	if (err_is(e)) {
 		(void)writer_is_gone(w, &e);
-		log_err(LOG_WARN, e, "shard not claimed, the next append "
-		    "tries again store=%s", s->name);
+		say_not_claimed(w, e);
 		writer_refuse(w, e);
 	} else {
 		w->entry = w->claim.entry;
@@ -340,6 +357,8 @@ claim_done(struct op *op, int32_t res)
 		shm_shard_claim(w->state, w->epoch, (struct shm_point){
 		    w->claim.tail.position, w->claim.tail.end });
 		shm_store_touch(s->ref);
+		if (!shm_lease_term_lasts(w->term))
+			writer_lose_claim(w);
 		writer_step(w);
 	}
 	store_close(s);
@@ -350,6 +369,13 @@ run_claim(struct op *op)
 {
 	struct writer *w = CONTAINER_OF(op, struct writer, op);
 
+	/* One that was asleep may have nothing to claim any more. */
+	w->term = shm_lease_term();
+	w->job_err = assignment_check(w->store->engine->root,
+	    w->store->engine->ordinal,
+	    (uint16_t)SHM_WORKER(w->store->engine->ordinal));
+	if (err_is(w->job_err))
+		return 0;
 	w->job_err = claim_shard(w->store->dir, &w->shard,
 	    &w->store->shape->schema, &w->claim);
 	if (err_is(w->job_err))

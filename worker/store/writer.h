@@ -34,6 +34,7 @@ struct writer {
 	struct uuid shard;
 	enum writer_state at;
 	uint64_t epoch;
+	uint32_t term;			/* of the lease, before it was claimed */
 	struct wal_writer entry;
 	bool closed;			/* never touch that entry again; one put
 					 * whole takes no commit anyway */

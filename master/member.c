@@ -1,0 +1,220 @@
+#include "common/base.h"
+
+#include <stdio.h>
+
+#include "common/log.h"
+#include "shm/ordinal_table.h"
+#include "shm/process.h"
+#include "master/child.h"
+#include "master/mail.h"
+#include "master/member.h"
+
+#define JOB_NS		(20 * NS_PER_SEC)
+#define AGAIN_NS	(20 * NS_PER_MS)	/* doubled up to */
+#define AGAIN_MAX_NS	(5 * NS_PER_SEC)
+#define LOOK_NS		(20 * NS_PER_MS)	/* while something is awaited */
+
+static struct {
+	uint64_t orphan_grace_ns;
+	uint64_t patient_until_ns;
+	enum member_state state;
+	uint32_t term;			/* in which ordinals are home, */
+	uint32_t workers;		/* of so many workers */
+	bool ordered;			/* a job, */
+	struct mail_question question;
+	uint64_t until_ns;		/* waited for until then */
+	uint32_t failures;
+	uint64_t due_ns;		/* no order before that */
+} member;
+
+static bool
+is_ours(const struct shm_assignment *is)
+{
+	return strcmp(is->instance, shm_instance_id()) == 0;
+}
+
+static struct shm_assignment
+home_of(uint32_t worker)
+{
+	struct shm_assignment to = { .state = SHM_ORDINAL_OWNED,
+	    .worker = worker };
+
+	snprintf(to.instance, sizeof(to.instance), "%s", shm_instance_id());
+	snprintf(to.address, sizeof(to.address), "%s",
+	    shm_instance_address());
+	return to;
+}
+
+/* Those who leave finish what they have under their ordinals. */
+static uint32_t
+workers_now(void)
+{
+	uint32_t serving, leaving;
+
+	child_progress(&serving, &leaving);
+	return leaving > 0 ? MAX(child_wanted(), member.workers) :
+	    child_wanted();
+}
+
+/* What an ordinal shall be with so many workers; false: it is. */
+static bool
+wanted(uint32_t index, uint32_t workers, const struct shm_ordinal *o,
+    struct shm_assignment *to)
+{
+	bool home = index < workers;
+
+	if (home) {
+		*to = home_of(index);
+	} else if (is_ours(&o->is) && o->version != 0 &&
+	    o->is.state != SHM_ORDINAL_RETIRED) {
+		*to = o->is;
+		if (o->is.worker < workers)
+			snprintf(to->address, sizeof(to->address), "%s",
+			    shm_instance_address());
+		else
+			*to = (struct shm_assignment){
+			    .state = SHM_ORDINAL_ORPHANED };
+	} else {
+		return false;
+	}
+	/* One that nobody has registered is not known to others. */
+	return o->version == 0 || memcmp(to, &o->is, sizeof(*to)) != 0;
+}
+
+/* How many ordinals are not yet as they shall be. */
+static uint32_t
+bring_home(uint32_t workers)
+{
+	uint32_t i, n = 0, count = shm_ordinal_count();
+	struct shm_ordinal o;
+	struct shm_want want;
+	struct err e;
+
+	for (i = 0; i < count; i++) {
+		memset(&want, 0, sizeof(want));
+		if (err_is(shm_ordinal_get(i, &o)) ||
+		    !wanted(i, workers, &o, &want.to))
+			continue;
+		want.from_version = o.version;
+		e = shm_ordinal_want(i, &want);
+		MUST(!err_is(e));
+		n++;
+	}
+	return n;
+}
+
+static void
+failed(struct err e, uint64_t now_ns)
+{
+	uint64_t wait_ns = MIN(AGAIN_NS << MIN(member.failures, 16u),
+	    AGAIN_MAX_NS);
+
+	if (member.failures++ == 0)
+		log_err(LOG_WARN, e, "ordinals not brought home yet, trying "
+		    "again");
+	member.due_ns = now_ns + wait_ns;
+}
+
+/* Whether a job that was ordered is still under way. */
+static bool
+is_waiting(uint64_t now_ns)
+{
+	struct mail_question *q = &member.question;
+
+	if (!member.ordered)
+		return false;
+	if (!mail_answered(q)) {
+		if (now_ns < member.until_ns)
+			return true;
+		mail_drop(q);
+		q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
+	}
+	member.ordered = false;
+	/* Too late: another decided about the same ordinals. What, the segment
+	 * knows by now, so we decide anew at once. */
+	if (err_is(q->err) && q->err.kind != ERR_CONFLICT)
+		failed(q->err, now_ns);
+	else
+		member.failures = 0;
+	return false;
+}
+
+static bool
+is_home(const struct shm_lease *l)
+{
+	return l->state != SHM_LEASE_HELD ||
+	    (l->terms == member.term && workers_now() == member.workers);
+}
+
+static void
+follow_lease(const struct shm_lease *l, uint64_t now_ns)
+{
+	struct shm_command c = { .kind = SHM_MAIL_JOB,
+	    .args = { SHM_JOB_ASSIGN } };
+	uint32_t workers = workers_now();
+
+	if (is_waiting(now_ns) || is_home(l) || now_ns < member.due_ns)
+		return;
+	if (bring_home(workers) == 0) {
+		log_info("ordinals are home term=%u ordinals=%u", l->terms,
+		    workers);
+		member.term = l->terms;
+		member.workers = workers;
+		member.state = MEMBER_IN;
+		return;
+	}
+	mail_ask(&member.question, SHM_MAINTAINER, &c);
+	member.ordered = true;
+	member.until_ns = now_ns + JOB_NS;
+}
+
+enum member_state
+member_step(uint64_t now_ns)
+{
+	struct shm_lease l;
+
+	if (member.state == MEMBER_REFUSED)
+		return member.state;
+	shm_lease_get(&l);
+	if (l.state == SHM_LEASE_REFUSED) {
+		log_error("refused: %s", l.why);
+		member.state = MEMBER_REFUSED;
+		return member.state;
+	}
+	follow_lease(&l, now_ns);
+	if (member.state == MEMBER_JOINING && l.state != SHM_LEASE_WATCHED &&
+	    now_ns >= member.patient_until_ns) {
+		log_warn("no lease, or ordinals not home: the storage does not "
+		    "answer; serving reads meanwhile lease=%s",
+		    shm_lease_state_name(l.state));
+		member.state = MEMBER_IN;
+	}
+	return member.state;
+}
+
+uint64_t
+member_next_ns(uint64_t now_ns)
+{
+	struct shm_lease l;
+
+	shm_lease_get(&l);
+	if (member.state == MEMBER_JOINING || member.ordered)
+		return now_ns + LOOK_NS;
+	return is_home(&l) ? UINT64_MAX :
+	    MAX(member.due_ns, now_ns + LOOK_NS);
+}
+
+void
+member_init(uint64_t orphan_grace_ns, uint64_t now_ns)
+{
+	member.orphan_grace_ns = orphan_grace_ns;
+	member.patient_until_ns = now_ns + MEMBER_PATIENCE_NS;
+	member.state = MEMBER_JOINING;
+}
+
+bool
+member_is_gone(const struct shm_instance *i)
+{
+	return i->released ||
+	    i->silent_ns >= i->span_ns + member.orphan_grace_ns;
+}
