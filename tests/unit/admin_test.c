@@ -20,7 +20,12 @@
 #include "shm/process.h"
 #include "shm/segment.h"
 #include "master/admin.h"
+#include "master/call.h"
 #include "master/child.h"
+#include "shm_insert.h"
+
+/* Stores of the list that is long. */
+#define MANY 3000
 
 static char root[64], path[100];
 static bool shut;
@@ -249,6 +254,75 @@ slow_clients_are_bounded_in_number_and_time(void **state)
 }
 
 static void
+insert_stores(uint32_t count)
+{
+	char name[32];
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		struct shm_store_key key = { STORE_GENERIC, { NULL, 0 } };
+		struct uuid store = { .bytes = { (uint8_t)i,
+		    (uint8_t)(i >> 8), 1 } };
+		struct shm_ref ref;
+
+		snprintf(name, sizeof(name), "s%u", i);
+		key.name = slice_of(name);
+		assert_false(err_is(insert_store(key, &store, &ref)));
+	}
+}
+
+/* All of an answer, the master's loop being turned meanwhile. */
+static size_t
+receive_all(int fd, char *to, size_t room)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while ((n = recv(fd, to + got, room - got, 0)) != 0) {
+		if (n > 0)
+			got += (size_t)n;
+		turn(shm_lock_now_ns());
+	}
+	assert_true(got < room);
+	to[got] = '\0';
+	return got;
+}
+
+/* A client that does not read holds up nobody; the list waits for him, in
+ * pieces of a bounded size, and has every store once. */
+static void
+long_lists_come_in_pieces(void **state)
+{
+	enum { ROOM = 8 << 20 };
+	char *text = malloc(ROOM), *at = text;
+	uint32_t pieces = 0, stores = 0;
+	int fd = connect_client(), skip;
+	size_t length;
+
+	(void)state;
+	assert_non_null(text);
+	insert_stores(MANY);
+	assert_int_equal(send(fd, "stores --json\n", 14, 0), 14);
+	turn(shm_lock_now_ns());
+	assert_begins(ask("stores --json s7\n"),
+	    "OK\n{\"stores\":[{\"kind\":\"generic\",\"name\":\"s7\"");
+	receive_all(fd, text, ROOM);
+	while (sscanf(at, "BODY %zu%n", &length, &skip) == 1) {
+		char *end = at + skip + 1 + length;
+
+		assert_true(length < 2 * CALL_PIECE_BYTES);
+		pieces++;
+		for (at += skip + 1; at < end; at++)
+			stores += strncmp(at, "\"name\":", 7) == 0;
+	}
+	assert_string_equal(at, "OK\n");
+	assert_int_equal(stores, MANY);
+	assert_true(pieces > 10);
+	close(fd);
+	free(text);
+}
+
+static void
 who_leaves_is_forgotten(void **state)
 {
 	int fd = connect_client();
@@ -334,12 +408,13 @@ main(void)
 		T(a_request_may_come_in_pieces_but_not_be_long),
 		T(slow_clients_are_bounded_in_number_and_time),
 		T(who_leaves_is_forgotten),
+		T(long_lists_come_in_pieces),
 		T(the_file_is_private_and_goes),
 		T(stale_files_are_replaced_living_ones_not),
 		T(paths_that_cannot_be),
 #undef T
 	};
-	struct shm_config c = { .workers = 2, .workers_max = 2, .slots = 4,
+	struct shm_config c = { .workers = 2, .workers_max = 2, .slots = MANY + 4,
 	    .shard_records = 16, .ordinals = 8, .instance_id = SLICE("me") };
 	struct child_plan children = { .workers = 2 };
 	static struct config config;
