@@ -10,6 +10,7 @@
 #include "master/work.h"
 
 #define SLOTS_A_STEP 512
+#define AGAIN_NS     (200 * NS_PER_MS)
 
 static const struct report_column columns[] = {
 	{ "KIND", "kind", -8 },
@@ -77,6 +78,16 @@ close_body(struct call *call)
 	report_close(&call->report);
 }
 
+/* No slot is free, or the maintainer has too much to do, or is being replaced. */
+static bool
+is_busy(struct call *call, struct work_item *item)
+{
+	if (item->question.err.kind != ERR_BUSY)
+		return false;
+	item->again_ns = call->now_ns + AGAIN_NS;
+	return true;
+}
+
 /* The line of a store that is done with. */
 static void
 end_item(struct call *call, struct work_item *item, const char *result)
@@ -106,6 +117,8 @@ opened(struct call *call, struct work_item *item)
 {
 	struct shm_store_info info;
 
+	if (is_busy(call, item))
+		return;
 	if (item->question.err.kind == ERR_NOT_FOUND) {
 		item->used = false;
 		return;
@@ -129,6 +142,8 @@ ran(struct call *call, struct work_item *item)
 	struct shm_store_info info;
 	uint32_t left;
 
+	if (is_busy(call, item))
+		return;
 	if (!err_is(e))
 		item->count += item->question.reply.args[0];
 	if (!shm_store_peek(item->ref, &info)) {
@@ -263,6 +278,27 @@ tell_progress(struct call *call)
 		    *phase != '\0' ? ", in " : "", phase);
 }
 
+static void
+work_on_item(struct call *call, struct work_item *item)
+{
+	bool is_open = item->ref.incarnation != 0;
+
+	if (item->again_ns != 0) {
+		if (call->now_ns < item->again_ns)
+			return;
+		item->again_ns = 0;
+		if (is_open)
+			ask(call, item);
+		else
+			open_store(item);
+	} else if (mail_answered(&item->question)) {
+		if (is_open)
+			ran(call, item);
+		else
+			opened(call, item);
+	}
+}
+
 static bool
 work_on(struct call *call)
 {
@@ -271,15 +307,9 @@ work_on(struct call *call)
 	uint32_t i;
 
 	for (i = 0; i < WORK_AT_ONCE; i++) {
-		struct work_item *item = &w->items[i];
-
-		if (item->used && mail_answered(&item->question)) {
-			if (item->ref.incarnation == 0)
-				opened(call, item);
-			else
-				ran(call, item);
-		}
-		busy = busy || item->used;
+		if (w->items[i].used)
+			work_on_item(call, &w->items[i]);
+		busy = busy || w->items[i].used;
 	}
 	return busy;
 }

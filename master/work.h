@@ -6,7 +6,7 @@
  *
  * A store that is named is opened by the maintainer first, of each kind that
  * has one of the name; with --all it is every resident store with anything
- * left, one after the other, a few at once. A fold is asked for again while it
+ * left, one after the other, a few at once. Who is busy is asked again. A fold is asked for again while it
  * leaves something and gets somewhere: one pass has a cap and a time limit.
  *
  * Death:	of the maintainer: those stores fail, the rest goes on. A fold is
@@ -26,6 +26,7 @@ struct work_item {
 	struct shm_ref ref;		/* incarnation 0: being opened */
 	enum store_kind kind;
 	char name[SHM_STORE_NAME_MAX + 1];
+	uint64_t again_ns;		/* asked again then; 0: asked */
 	uint32_t before;		/* generations and tails when it began */
 	uint32_t left;			/* at the last look */
 	uint64_t count;			/* generations made, or folded */

@@ -13,7 +13,7 @@ from client import Lost
 from harness import LONG, Server, wait_for
 from rows import row
 
-ROUNDS = (3, 1, 4, 2) if not LONG else (3, 1, 4, 2, 6, 1, 5, 3, 2, 6, 2)
+ROUNDS = (3, 1, 2) if not LONG else (3, 1, 4, 2, 6, 1, 5, 3, 2, 6, 2)
 
 
 class Load:
@@ -58,7 +58,7 @@ class Load:
                 with self.lock:
                     self.failures.append(repr(e))
 
-    def more(self, count=40):
+    def more(self, count=20):
         with self.lock:
             at = len(self.acknowledged)
         wait_for("more rows", lambda: len(self.acknowledged) >= at + count)

@@ -9,6 +9,7 @@
 static struct {
 	struct pool *pool;
 	struct object_dir *root;
+	void (*no_room)(void);
 	struct shm_command asked[ASKERS_MAX];	/* a ring */
 	uint32_t first, count;
 	struct op op;
@@ -54,6 +55,8 @@ done(struct op *op, int32_t res)
 	opener.runs = false;
 	if (!err_is(opener.err))
 		c->store = opener.ref;
+	else if (opener.err.kind == ERR_BUSY)
+		opener.no_room();
 	shm_mailbox_reply(c, opener.err, 0);
 	opener.first = (opener.first + 1) % ASKERS_MAX;
 	opener.count--;
@@ -61,10 +64,12 @@ done(struct op *op, int32_t res)
 }
 
 void
-opener_start(struct pool *pool, struct object_dir *root)
+opener_start(struct pool *pool, struct object_dir *root,
+    void (*no_room)(void))
 {
 	opener.pool = pool;
 	opener.root = root;
+	opener.no_room = no_room;
 	opener.op.done = done;
 }
 

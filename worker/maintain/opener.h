@@ -9,7 +9,7 @@
  * used; who asks sees that by its incarnation. One job at a time: they are few.
  *
  * Locking:	the loop's thread; the opening is on the pool.
- * Errors:	of the replies: NOT_FOUND, BUSY (too many ask), what loading
+ * Errors:	of the replies: NOT_FOUND, BUSY (too many ask, or no slot is free), what loading
  *		comes to.
  */
 
@@ -17,7 +17,9 @@
 #include "shm/mailbox.h"
 #include "worker/object/object.h"
 
-void opener_start(struct pool *, struct object_dir *root);
+/* no_room: there is no slot for a store; who asks is told BUSY and comes again. */
+void opener_start(struct pool *, struct object_dir *root,
+    void (*no_room)(void));
 /* A SHM_MAIL_OPEN, which is answered. */
 void opener_ask(const struct shm_command *);
 bool opener_idle(void);

@@ -223,7 +223,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	    skipped });
 	ticker_start(&(struct ticker_plan){ config, loop, runs_request,
 	    forced });
-	opener_start(pool, root);
+	opener_start(pool, root, no_room);
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		delete_marked(kind);
 	walk_start(&(struct walk_plan){ loop, pool, root, found,
