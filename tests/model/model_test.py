@@ -28,6 +28,7 @@ CLEAN = [
     ("store", "SEALED=1 MAINTAINERS=2 WORK=2"),
     ("store", "SEALED=1 WORK=2 COMPACTS=1 PINS=1 READS=1"),
     ("names", "ROWS=1"),
+    ("chain", "COLLECTS=1 LATE=0"),
 ]
 CLEAN_LONG = [
     ("protocol", "OWNERS=1 WORK=2 COLLECTS=2 OTHERS=2"),
@@ -42,6 +43,7 @@ CLEAN_LONG = [
     ("store", "SHARDS=1 SECOND=1 WORK=2 ROWS=2"),
     ("store", "SHARDS=1 SECOND=1 WORK=2 COLLECTS=1"),
     ("names", "ROWS=2"),
+    ("chain", "COLLECTS=2 LATE=1"),
 ]
 
 # A rule that is left out, and bounds in which that loses something.
@@ -63,6 +65,7 @@ BROKEN = {
     "BASE_FIRST": ("store", "SEALED=1 WORK=1 READS=1"),
     "LOOK_EXISTS": ("names", "ROWS=2 DELETERS=1"),
     "NO_NAME_LOCK": ("names", "ROWS=1"),
+    "NO_CHAIN_LIST": ("chain", "COLLECTS=1 LATE=0"),
 }
 
 
