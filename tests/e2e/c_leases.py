@@ -121,31 +121,6 @@ class Leases(unittest.TestCase):
             self.assertGreater(s.status()["lease"]["term"], 1)
             book.check(self, c)
 
-    def test_a_slow_store_of_leases(self):
-        """A renewal that takes longer than the lease is none (C.5)."""
-        book = Book()
-        with Server(workers=1, lease_secs=1, args=QUIET) as s, \
-                s.client() as c:
-            c.create("st")
-            book.until(c, 201)
-            s.fault("put_lease=hold")
-            book.until(c, 503)
-            s.fault("put_lease=off")
-            book.until(c, 201)
-            book.check(self, c)
-
-    def test_a_deleted_lease(self):
-        """Somebody removes it: it is put again, and nothing else happens."""
-        with Server(workers=1, lease_secs=3, args=QUIET) as s, \
-                s.client() as c:
-            c.create("st")
-            family = s.pids()
-            shutil.rmtree(folder(s, "lease"))
-            wait_for("a lease", lambda: newest(lease_folder(s))[0] > 0)
-            wait_for("an append", lambda: c.append(
-                "st", [row("a")]).status == 201)
-            self.lives_as_before(s, family)
-
     def test_a_maintainer_that_dies_with_it(self):
         """The lease is the server's: the next one renews it, also where the
         last put or the assignment was cut off by a death."""
@@ -165,21 +140,47 @@ class Leases(unittest.TestCase):
             book.until(c, 201)
             book.check(self, c)
 
-    def test_a_start_without_storage_for_it(self):
-        """Reads are served, appends begin when the lease is had."""
-        with Server(workers=1, args=QUIET) as s:
-            with s.client() as c:
+    if LONG:
+        def test_a_slow_store_of_leases(self):
+            """A renewal that takes longer than the lease is none (C.5)."""
+            book = Book()
+            with Server(workers=1, lease_secs=1, args=QUIET) as s, \
+                    s.client() as c:
                 c.create("st")
-                c.append("st", [row("a")]).must(201)
-            self.assertEqual(s.stop(), 0)
-            s.faults = "put_lease=fail:28"
-            s.start()
-            with s.client() as c:
-                self.assertEqual([r["id"] for r in c.list("st")], ["a"])
-                self.assertEqual(c.append("st", [row("b")]).status, 503)
+                book.until(c, 201)
+                s.fault("put_lease=hold")
+                book.until(c, 503)
                 s.fault("put_lease=off")
+                book.until(c, 201)
+                book.check(self, c)
+
+        def test_a_deleted_lease(self):
+            """Somebody removes it: it is put again, and nothing else happens."""
+            with Server(workers=1, lease_secs=3, args=QUIET) as s, \
+                    s.client() as c:
+                c.create("st")
+                family = s.pids()
+                shutil.rmtree(folder(s, "lease"))
+                wait_for("a lease", lambda: newest(lease_folder(s))[0] > 0)
                 wait_for("an append", lambda: c.append(
-                    "st", [row("b")]).status == 201)
+                    "st", [row("a")]).status == 201)
+                self.lives_as_before(s, family)
+
+        def test_a_start_without_storage_for_it(self):
+            """Reads are served, appends begin when the lease is had."""
+            with Server(workers=1, args=QUIET) as s:
+                with s.client() as c:
+                    c.create("st")
+                    c.append("st", [row("a")]).must(201)
+                self.assertEqual(s.stop(), 0)
+                s.faults = "put_lease=fail:28"
+                s.start()
+                with s.client() as c:
+                    self.assertEqual([r["id"] for r in c.list("st")], ["a"])
+                    self.assertEqual(c.append("st", [row("b")]).status, 503)
+                    s.fault("put_lease=off")
+                    wait_for("an append", lambda: c.append(
+                        "st", [row("b")]).status == 201)
 
 
 class OneId(unittest.TestCase):
@@ -209,34 +210,6 @@ class OneId(unittest.TestCase):
             self.assertNotIn("started worker", log)
             self.assertEqual(s.status()["lease"]["losses"], 0)
             book.check(self, c)
-
-    def test_free_when_the_first_is_dead(self):
-        book = Book()
-        with Server(workers=2, lease_secs=2, args=QUIET) as s:
-            with s.client() as c:
-                c.create("st")
-                book.until(c, 201)
-            s.kill_all()
-            other = self.second(s, env=ELSEWHERE)
-            other.start()
-            self.assertIn("state=watched", other.log())
-            with other.client() as c:
-                book.until(c, 201)
-                book.check(self, c)
-            self.assertEqual(other.stop(), 0)
-
-    def test_free_at_once_when_the_first_has_left(self):
-        with Server(workers=1, args=QUIET) as s:
-            with s.client() as c:
-                c.create("st")
-            self.assertEqual(s.stop(), 0)
-            self.assertEqual(newest(lease_folder(s))[1]["state"], "released")
-            other = self.second(s, env=ELSEWHERE)
-            other.start()
-            self.assertNotIn("state=watched", other.log())
-            with other.client() as c:
-                c.append("st", [row("a")]).must(201)
-            self.assertEqual(other.stop(), 0)
 
     def test_both_run(self):
         """However it came: one has the lease, the other is fenced and says so,
@@ -295,6 +268,35 @@ class OneId(unittest.TestCase):
             files = [os.stat(os.path.join(wal, n)).st_ino
                      for n in os.listdir(wal) if n.endswith(".arrow")]
             self.assertEqual(len(files), len(set(files)))
+
+    if LONG:
+        def test_free_at_once_when_the_first_has_left(self):
+            with Server(workers=1, args=QUIET) as s:
+                with s.client() as c:
+                    c.create("st")
+                self.assertEqual(s.stop(), 0)
+                self.assertEqual(newest(lease_folder(s))[1]["state"], "released")
+                other = self.second(s, env=ELSEWHERE)
+                other.start()
+                self.assertNotIn("state=watched", other.log())
+                with other.client() as c:
+                    c.append("st", [row("a")]).must(201)
+                self.assertEqual(other.stop(), 0)
+
+        def test_free_when_the_first_is_dead(self):
+            book = Book()
+            with Server(workers=2, lease_secs=2, args=QUIET) as s:
+                with s.client() as c:
+                    c.create("st")
+                    book.until(c, 201)
+                s.kill_all()
+                other = self.second(s, env=ELSEWHERE)
+                other.start()
+                self.assertIn("state=watched", other.log())
+                with other.client() as c:
+                    book.until(c, 201)
+                    book.check(self, c)
+                self.assertEqual(other.stop(), 0)
 
 
 class Nameless(unittest.TestCase):
