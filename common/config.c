@@ -601,6 +601,9 @@ config_man(struct buf *b)
 	    ".SH SIGNALS\nSIGTERM and SIGINT: answer what is in flight, seal "
 	    "what is not, stop. A second one ends \\-\\-drain\\-delay\\-secs.\n"
 	    "SIGHUP: read the configuration file again, and change the options "
-	    "that are reloadable.\n");
+	    "that are reloadable.\n"
+	    ".PP\nSIGUSR2: start the program's file anew with the same sockets, and "
+	    "leave once that server is loaded; no request fails. If it does not "
+	    "get so far, this one goes on.\n");
 	return ok ? OK : FAIL(NO_MEMORY, "manual page");
 }

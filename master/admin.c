@@ -123,17 +123,46 @@ lock_folder(const char *path, int *fd)
 	return OK;
 }
 
-struct err
-admin_open(const struct admin_plan *p)
+static void
+init(const struct admin_plan *p)
 {
-	struct err e;
 	uint32_t i;
-	int folder = -1;
 
 	plan = *p;
 	command_init(p);
 	for (i = 0; i < ADMIN_CLIENTS_MAX; i++)
 		clients[i].fd = -1;
+}
+
+struct err
+admin_adopt(const struct admin_plan *p, int fd)
+{
+	struct sockaddr_un is = { .sun_family = AF_UNSPEC };
+	socklen_t len = sizeof(is);
+
+	init(p);
+	if (getsockname(fd, (struct sockaddr *)&is, &len) < 0 ||
+	    is.sun_family != AF_UNIX ||
+	    strncmp(is.sun_path, p->path, sizeof(is.sun_path)) != 0)
+		return FAIL(BAD_INPUT, "an upgrade keeps --admin-socket: restart "
+		    "to change it");
+	listener = fd;
+	return OK;
+}
+
+int
+admin_fd(void)
+{
+	return listener;
+}
+
+struct err
+admin_open(const struct admin_plan *p)
+{
+	struct err e;
+	int folder = -1;
+
+	init(p);
 	if (strlen(p->path) >= sizeof(address.sun_path))
 		return fail_path(ERR_BAD_INPUT, p->path, "has a path of more than "
 		    "107 bytes: name a shorter one with --admin-socket");
@@ -171,7 +200,7 @@ admin_forget(void)
 }
 
 void
-admin_close(void)
+admin_close(bool keep_file)
 {
 	uint32_t i;
 
@@ -181,7 +210,8 @@ admin_close(void)
 	}
 	close(listener);
 	listener = -1;
-	unlink(plan.path);
+	if (!keep_file)
+		unlink(plan.path);
 }
 
 /* Clients. */

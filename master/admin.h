@@ -58,8 +58,12 @@ struct err admin_open(const struct admin_plan *) MUST_CHECK;
 /* The master is about to end: who waited for that is told. His connection ends
  * with the process, so that whoever sees its end knows that it is gone. */
 void admin_farewell(uint64_t now_ns);
-/* Removes the file, too. */
-void admin_close(void);
+/* The socket of another master, from which this one takes over; BAD_INPUT: it
+ * has another path. Nobody is served before admin_serve is called. */
+struct err admin_adopt(const struct admin_plan *, int fd) MUST_CHECK;
+int admin_fd(void);
+/* Removes the file, too, unless another master goes on with it. */
+void admin_close(bool keep_file);
 /* In a child: its copies of the descriptors. */
 void admin_forget(void);
 

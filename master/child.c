@@ -38,7 +38,7 @@ static uint32_t count;			/* 1 + wanted, and those still leaving */
 static uint32_t wanted;			/* workers */
 static uint64_t leave_span_ns;
 static uint32_t killed_late;
-static bool no_more, workers_let, worker_beaten;
+static bool no_more, workers_let, worker_beaten, maintainer_held;
 static uint64_t watched_ns, lenient_until_ns;
 static pid_t master_pid;
 
@@ -62,6 +62,7 @@ child_init(const struct child_plan *p)
 		plan.beat_limit_ns = BEAT_LIMIT_NS;
 	if (plan.first_beat_limit_ns == 0)
 		plan.first_beat_limit_ns = FIRST_BEAT_LIMIT_NS;
+	maintainer_held = workers_let = p->start.hold;
 	wanted = p->workers;
 	count = 1 + wanted;
 	for (i = 0; i < count; i++)
@@ -176,12 +177,36 @@ start(struct child *c, uint64_t now_ns)
 	    (int)pid);
 }
 
+/* Of workers that were forked with theirs shut. */
+static void
+open_doors(void)
+{
+	uint32_t i;
+
+	for (i = 1; i < count && plan.start.hold; i++) {
+		struct shm_command m = { .kind = SHM_MAIL_ACCEPT_FOR,
+			.args = { children[i].slot } };
+
+		if (children[i].pid != 0 &&
+		    err_is(shm_mailbox_send(children[i].slot, &m)))
+			child_kill(children[i].slot, "cannot be told to accept");
+	}
+	plan.start.hold = false;
+}
+
+void
+child_let_maintainer(void)
+{
+	maintainer_held = false;
+}
+
 void
 child_let_workers(void)
 {
 	uint32_t i;
 
 	workers_let = true;
+	open_doors();
 	for (i = 1; i < count; i++)
 		children[i].empty_ns = shm_lock_now_ns();
 }
@@ -198,7 +223,7 @@ child_refill(uint64_t now_ns)
 {
 	uint32_t i;
 
-	for (i = 0; i < count_let(); i++) {
+	for (i = maintainer_held ? 1 : 0; i < count_let(); i++) {
 		if (children[i].pid == 0 && !children[i].left &&
 		    children[i].due_ns <= now_ns)
 			start(&children[i], now_ns);
@@ -407,7 +432,7 @@ child_next_ns(uint64_t now_ns)
 	uint64_t next_ns = now_ns + WATCH_NS;
 	uint32_t i;
 
-	for (i = 0; i < count_let(); i++) {
+	for (i = maintainer_held ? 1 : 0; i < count_let(); i++) {
 		const struct child *c = &children[i];
 
 		if (c->left)
@@ -424,6 +449,24 @@ void
 child_no_more(void)
 {
 	no_more = true;
+}
+
+void
+child_more(void)
+{
+	no_more = false;
+}
+
+bool
+child_workers_beaten(void)
+{
+	uint32_t i;
+
+	for (i = 1; i < count; i++) {
+		if (children[i].pid == 0 || !children[i].beaten)
+			return false;
+	}
+	return true;
 }
 
 void

@@ -82,8 +82,11 @@ uint32_t child_wanted(void);		/* workers */
 /* Workers that serve, and workers that are still to leave. */
 void child_progress(uint32_t *serving, uint32_t *leaving);
 
-/* Workers are forked only after this. */
+/* Workers are forked only after this. With start.hold in the plan they are
+ * forked before, with their doors shut, which this opens; then it is the
+ * maintainer that waits for its own. */
 void child_let_workers(void);
+void child_let_maintainer(void);
 
 /* Forks what is due. */
 void child_refill(uint64_t now_ns);
@@ -94,8 +97,11 @@ void child_watch(uint64_t now_ns);
 /* When to call again, at the latest. */
 uint64_t child_next_ns(uint64_t now_ns);
 
-/* No refills from now on. */
+/* No refills from now on; again after all. */
 void child_no_more(void);
+void child_more(void);
+/* Every worker slot has somebody who has beaten. */
+bool child_workers_beaten(void);
 /* SIGTERM to all of a role (enum shm_role); SIGKILL to all that are left. */
 void child_stop(uint32_t role);
 void child_kill_all(void);

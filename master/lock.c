@@ -59,19 +59,22 @@ read_holder(int fd, char *holder, size_t bytes)
 	holder[strcspn(holder, "\n")] = '\0';
 }
 
-static struct err
-write_holder(int fd, const char *path, const char *instance_id)
+struct err
+lock_sign(const char *instance_id, int fd)
 {
 	char line[200];
 	int n = snprintf(line, sizeof(line), "pid=%d id=%s\n", (int)getpid(),
 	    instance_id);
 
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, line, (size_t)n, 0) != n) {
-		snprintf(text, sizeof(text), "cannot write the lock file %s",
-		    path);
-		return FAIL_OS(IO, text);
-	}
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, line, (size_t)n, 0) != n)
+		return FAIL_OS(IO, "cannot write the lock file");
 	return OK;
+}
+
+static void
+lock_path(const char *dir, const char *instance_id, char *path, size_t bytes)
+{
+	snprintf(path, bytes, "%s/instance-%s.lock", dir, instance_id);
 }
 
 struct err
@@ -81,7 +84,7 @@ lock_take(const char *dir, const char *instance_id, uint64_t wait_ns, int *fd)
 	char path[4400], holder[200];
 	int f;
 
-	snprintf(path, sizeof(path), "%s/instance-%s.lock", dir, instance_id);
+	lock_path(dir, instance_id, path, sizeof(path));
 	f = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (f < 0) {
 		snprintf(text, sizeof(text), "cannot open the lock file %s",
@@ -109,5 +112,19 @@ lock_take(const char *dir, const char *instance_id, uint64_t wait_ns, int *fd)
 		tried_ns += RETRY_NS;
 	}
 	*fd = f;
-	return write_holder(f, path, instance_id);
+	return lock_sign(instance_id, f);
+}
+
+struct err
+lock_adopt(const char *dir, const char *instance_id, int fd)
+{
+	char path[4400];
+	struct stat named, passed;
+
+	lock_path(dir, instance_id, path, sizeof(path));
+	if (stat(path, &named) < 0 || fstat(fd, &passed) < 0 ||
+	    named.st_dev != passed.st_dev || named.st_ino != passed.st_ino)
+		return FAIL(BAD_INPUT, "an upgrade keeps --data-dir and "
+		    "--instance-id: restart to change them");
+	return OK;
 }

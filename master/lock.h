@@ -26,4 +26,11 @@ struct err lock_make_dir(const char *path) MUST_CHECK;
 struct err lock_take(const char *dir, const char *instance_id,
     uint64_t wait_ns, int *fd) MUST_CHECK;
 
+/* For a server that takes over from another: the open file that was passed on
+ * is that of this directory and id; BAD_INPUT: it is not. */
+struct err lock_adopt(const char *dir, const char *instance_id, int fd)
+    MUST_CHECK;
+/* Once it has taken over: writes who holds it. */
+struct err lock_sign(const char *instance_id, int fd) MUST_CHECK;
+
 #endif

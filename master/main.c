@@ -15,11 +15,11 @@
 #include "shm/limit.h"
 #include "shm/process.h"
 #include "shm/segment.h"
-#include "master/admin.h"
 #include "master/lock.h"
 #include "master/master.h"
 #include "master/signal.h"
 #include "master/socket.h"
+#include "master/takeover.h"
 
 /*
  * main - from arguments to the running master: configuration, lock, port,
@@ -38,6 +38,7 @@
 #define ADDRESS_BYTES 128
 
 static int listen_fds[SHM_WORKERS_LIMIT];
+static struct takeover taken;
 
 static struct err
 print(struct err (*make)(struct buf *))
@@ -65,6 +66,13 @@ choose_workers(const struct config *c, uint32_t *workers, uint32_t *slots)
 	if (c->workers > *slots)
 		return FAIL(BAD_INPUT, "--workers is more than --workers-max");
 	*workers = MIN(*workers, *slots);
+	if (taken.listen_count != 0) {
+		if (taken.workers != *workers || taken.listen_count != *slots)
+			log_info("an upgrade keeps the number of workers and "
+			    "slots");
+		*workers = taken.workers;
+		*slots = taken.listen_count;
+	}
 	log_info("workers chosen workers=%u slots=%u cpus=%u by=%s", *workers,
 	    *slots, cpus, c->workers != 0 ? "option" : "cpus");
 	return OK;
@@ -147,21 +155,21 @@ is_loopback(const char *host)
 	return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
+/* Lock and port; they are kept by us and all children until we end. */
 static struct err
-claim(const struct config *c, const char *id, uint32_t workers, uint32_t spare,
-    uint32_t *port)
+claim(const struct config *c, const char *id, uint32_t workers,
+    uint32_t workers_max, uint32_t *port, int *lock_fd)
 {
 	struct socket_ask ask = { c->host, c->port, workers, START_WAIT_NS,
-	    spare };
+	    workers_max - workers };
 	struct err e;
-	int lock_fd;		/* kept by us and all children until we end */
 
 	if (strstr(c->data_dir, "://") != NULL)
 		return FAIL(UNSUPPORTED, "--data-dir: only local directories are "
 		    "supported");
 	e = lock_make_dir(c->data_dir);
 	if (!err_is(e))
-		e = lock_take(c->data_dir, id, START_WAIT_NS, &lock_fd);
+		e = lock_take(c->data_dir, id, START_WAIT_NS, lock_fd);
 	if (!err_is(e))
 		e = socket_listen(&ask, listen_fds, port);
 	if (!err_is(e) && !is_loopback(c->host))
@@ -170,14 +178,43 @@ claim(const struct config *c, const char *id, uint32_t workers, uint32_t spare,
 	return e;
 }
 
+/* The same, of the server that we take over from. */
 static struct err
-serve(const struct config *c, int signal_fd, int *status)
+adopt(const struct config *c, const char *id, uint32_t workers,
+    uint32_t workers_max, uint32_t *port, int *lock_fd)
+{
+	struct socket_ask ask = { c->host, c->port, workers, 0,
+	    workers_max - workers };
+	struct err e = lock_adopt(c->data_dir, id, taken.lock_fd);
+
+	memcpy(listen_fds, taken.listen_fds, sizeof(listen_fds));
+	*lock_fd = taken.lock_fd;
+	return err_is(e) ? e : socket_adopt(&ask, listen_fds, port);
+}
+
+/* The file that was started, as it was named: where that is a link, an upgrade
+ * follows where it points then. */
+static const char *
+program_of(const char *argv0)
+{
+	static char path[4096];
+	ssize_t n;
+
+	if (strchr(argv0, '/') != NULL)
+		return argv0;
+	n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	return n > 0 ? path : argv0;
+}
+
+static struct err
+serve(const struct config *c, char **argv, int signal_fd, int *status)
 {
 	static char id[ID_BYTES], admin_path[4400];
-	struct master_plan plan = { .signal_fd = signal_fd };
+	struct master_plan plan = { .signal_fd = signal_fd, .argv = argv };
 	uint32_t workers, workers_max, port = 0;
 	bool nameless = false;
 	int watch[2];		/* its end tells the children of ours */
+	int family[2];		/* its end tells a new master of all of us */
 	struct err e;
 
 	e = host_instance_id(c->instance_id, getenv("HOSTNAME"), id, sizeof(id),
@@ -185,12 +222,18 @@ serve(const struct config *c, int signal_fd, int *status)
 	if (!err_is(e))
 		e = choose_workers(c, &workers, &workers_max);
 	if (!err_is(e))
-		e = claim(c, id, workers, workers_max - workers, &port);
+		e = (taken.listen_count != 0 ? adopt : claim)(c, id, workers,
+		    workers_max, &port, &plan.lock_fd);
 	if (!err_is(e))
 		e = make_segment(c, id, workers, workers_max, port);
 	if (err_is(e))
 		return e;
 	MUST(pipe2(watch, O_CLOEXEC) == 0);
+	/* Of this one each of us keeps the writing end, and nobody uses it. */
+	MUST(pipe2(family, O_CLOEXEC) == 0);
+	plan.family_fd = family[0];
+	plan.takeover = taken.listen_count != 0 ? &taken : NULL;
+	plan.program = program_of(argv[0]);
 	if (*c->admin_socket != '\0')
 		snprintf(admin_path, sizeof(admin_path), "%s", c->admin_socket);
 	else
@@ -207,7 +250,6 @@ serve(const struct config *c, int signal_fd, int *status)
 		},
 		.master_write_fd = watch[1],
 		.workers = workers,
-		.forget = admin_forget,
 	};
 	plan.admin_path = admin_path;
 	plan.listen_fds = listen_fds;
@@ -271,7 +313,9 @@ main(int argc, char **argv)
 	log_set_level((enum log_level)config.log_level);
 	signal_fd = signal_open();
 	raise_descriptors();
-	e = serve(&config, signal_fd, &status);
+	e = takeover_read(&taken);
+	if (!err_is(e))
+		e = serve(&config, argv, signal_fd, &status);
 	if (e.kind == ERR_TIMED_OUT) {
 		log_info("stopped before the start was done");
 		return 0;

@@ -16,6 +16,13 @@
  * deadline (--drain-secs): the workers are told and leave, then the maintainer,
  * then what is left at the deadline is killed.
  *
+ * An upgrade (upgrade.h, takeover.h) is a stop that another server waits for.
+ * Once that one is loaded, replies end their connections for a while, so that
+ * few are idle later; then the workers stop accepting, answer what they have,
+ * close their entries and leave, then the maintainer, which has a moment for
+ * what it is doing. What waits in the sockets' queues is the other's. If that one
+ * ends before it is its turn, all of this is taken back.
+ *
  * Death:	the children learn of it (child.h) and leave within 2 s.
  * Errors:	the exit status: 0 stopped in order, 1 nothing could start, or
  *		another server has our instance id.
@@ -24,12 +31,17 @@
 #include "common/base.h"
 #include "master/admin.h"
 #include "master/child.h"
+#include "master/takeover.h"
 
 /* state, what it is called */
 #define MASTER_STATES(X) \
 	X(JOIN,			"joining") \
 	X(RUN,			"running") \
 	X(DRAIN_DELAY,		"draining, still accepting") \
+	X(WAIT,			"waiting for the old server to leave") \
+	X(HAND_OVER,		"handing over, still accepting") \
+	X(HAND_WORKERS,		"handing over, the workers leave") \
+	X(HAND_MAINTAINER,	"handing over, the maintainer leaves") \
 	X(DRAIN_WORKERS,	"draining workers") \
 	X(DRAIN_MAINTAINER,	"draining the maintainer") \
 	X(DONE,			"stopped")
@@ -47,6 +59,10 @@ struct master_plan {
 	int *listen_fds;
 	uint32_t listen_count;
 	int signal_fd;
+	int lock_fd, family_fd;
+	struct takeover *takeover;	/* NULL: an ordinary start */
+	const char *program;		/* for an upgrade */
+	char **argv;
 	uint64_t drain_ns;
 	uint64_t drain_delay_ns;
 	uint64_t orphan_grace_ns;

@@ -22,6 +22,8 @@ signal_open(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGCHLD);
 	/* A terminal that goes away takes nothing with it: we reload. */
+	sigaddset(&set, SIGUSR2);
+	/* A terminal that goes away takes nothing with it. */
 	sigaddset(&set, SIGHUP);
 	MUST(sigprocmask(SIG_SETMASK, &set, NULL) == 0);
 	MUST(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
@@ -48,6 +50,8 @@ signal_read(struct signal_seen *seen)
 			break;
 		case SIGHUP:
 			seen->reload = true;
+		case SIGUSR2:
+			seen->upgrade = true;
 			break;
 		}
 	}
@@ -57,6 +61,7 @@ bool
 signal_pause(uint64_t real_ns)
 {
 	struct signal_seen seen = { false, false, false };
+	struct signal_seen seen = { .stop = false };
 	struct pollfd p = { fd, POLLIN, 0 };
 
 	poll(&p, 1, (int)(real_ns / NS_PER_MS));
@@ -73,6 +78,7 @@ signal_child(void)
 	fd = -1;
 	MUST(signal(SIGINT, SIG_IGN) != SIG_ERR);
 	MUST(signal(SIGHUP, SIG_IGN) != SIG_ERR);
+	MUST(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	MUST(sigprocmask(SIG_SETMASK, &set, NULL) == 0);

@@ -22,6 +22,7 @@ struct signal_seen {
 	bool stop;		/* SIGTERM or SIGINT */
 	bool child;		/* SIGCHLD */
 	bool reload;		/* SIGHUP */
+	bool upgrade;		/* SIGUSR2 */
 };
 
 /* Blocks and opens; the descriptor is to be polled. */
@@ -33,8 +34,8 @@ void signal_read(struct signal_seen *);
 bool signal_pause(uint64_t real_ns) MUST_CHECK;
 
 /* In a child, right after fork: closes the descriptor, ignores SIGINT and
- * SIGHUP (the terminal's, who talks to the master), leaves SIGTERM blocked for
- * a signalfd of its own, and unblocks the rest. */
+ * SIGHUP (the terminal's, who talks to the master) and SIGUSR2, leaves SIGTERM
+ * blocked for a signalfd of its own, and unblocks the rest. */
 void signal_child(void);
 
 #endif

@@ -163,17 +163,67 @@ socket_revive(int fd)
 	return listen(fd, BACKLOG) < 0 ? FAIL_OS(IO, "listen again") : OK;
 }
 
+static bool
+listens(int fd)
+{
+	socklen_t len = sizeof(int);
+	int yes = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) == 0 &&
+	    yes != 0;
+}
+
 void
 socket_end(int fd)
 {
-	int listens = 0;
-	socklen_t len = sizeof(listens);
-
 	/* One that does not listen would keep the mark of the shutdown, and what
 	 * it accepts once it listens again would inherit that: no bytes. */
-	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 &&
-	    listens)
+	if (listens(fd))
 		shutdown(fd, SHUT_RD);
+}
+
+static bool
+same_address(const struct address *want, const struct address *is)
+{
+	if (want->any.sa_family != is->any.sa_family)
+		return false;
+	if (want->any.sa_family == AF_INET)
+		return want->v4.sin_addr.s_addr == is->v4.sin_addr.s_addr;
+	return memcmp(&want->v6.sin6_addr, &is->v6.sin6_addr,
+	    sizeof(want->v6.sin6_addr)) == 0;
+}
+
+struct err
+socket_adopt(const struct socket_ask *ask, const int *fds, uint32_t *port)
+{
+	struct address want, is;
+	struct err e = parse_address(ask->host, ask->port, &want);
+	uint32_t i;
+
+	for (i = 0; i < ask->count && !err_is(e); i++) {
+		if (!listens(fds[i])) {
+			e = FAIL(BAD_INPUT, "what the old master passed on is no "
+			    "listening socket");
+			continue;
+		}
+		learn_port(fds[i], &is, port);
+		if (!same_address(&want, &is) ||
+		    (ask->port != 0 && ask->port != *port))
+			e = FAIL(BAD_INPUT, "an upgrade keeps --host and --port: "
+			    "restart to change them");
+	}
+	return e;
+}
+
+void
+socket_defer(const int *fds, uint32_t count, bool on)
+{
+	int secs = on ? 1 : 0;
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		MUST(setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &secs,
+		    sizeof(secs)) == 0);
 }
 
 void

@@ -37,6 +37,13 @@ struct err socket_listen(const struct socket_ask *, int *fds, uint32_t *port)
 struct err socket_revive(int fd) MUST_CHECK;
 /* It listens no more, in no process; what still waits in its queue is lost. */
 void socket_end(int fd);
+/* Another master's, which this one takes over: they listen, at that address.
+ * BAD_INPUT: they do not. */
+struct err socket_adopt(const struct socket_ask *, const int *fds,
+    uint32_t *port) MUST_CHECK;
+/* Connections come to the queues only with their first bytes (or a second
+ * later): then none is accepted whose request is still on its way. */
+void socket_defer(const int *fds, uint32_t count, bool on);
 void socket_close_all(int *fds, uint32_t count);
 
 #endif

@@ -17,13 +17,14 @@
 #define DOOR_LOOKS_MAX	 200		/* queues that never empty: cut them */
 #define DOOR_SETTLE_NS	 (50 * NS_PER_MS) /* a handshake that had begun ends */
 #define DOOR_LINGER_NS	 (200 * NS_PER_MS)
+#define HAND_OVER_NS	 (200 * NS_PER_MS)
 
 static struct loop *loop;
 static struct http_server *http;
 static int doors[DOORS_MAX];
 static uint32_t count, looks;
-static uint64_t barred_ns;
-static struct timer watch_timer, look_timer, linger_timer;
+static uint64_t barred_ns, shut_ns;
+static struct timer watch_timer, look_timer, linger_timer, hand_timer;
 static bool drained;
 
 static uint32_t
@@ -133,6 +134,20 @@ on_look(struct timer *t)
 		    (http_connections(http) > 0 ? DOOR_LINGER_NS : 0));
 }
 
+static void
+on_hand_over(struct timer *t)
+{
+	uint64_t now_ns = loop_now_ns(loop);
+
+	if (http_listening(http) || (http_connections(http) > 0 &&
+	    now_ns - shut_ns < HAND_OVER_NS)) {
+		timer_set(loop_timers(loop), t, now_ns + DOOR_LOOK_NS);
+		return;
+	}
+	http_close_idle(http);
+	drained = true;
+}
+
 void
 door_init(struct loop *l, struct http_server *h)
 {
@@ -141,6 +156,7 @@ door_init(struct loop *l, struct http_server *h)
 	timer_init(&watch_timer, on_watch);
 	timer_init(&look_timer, on_look);
 	timer_init(&linger_timer, on_linger);
+	timer_init(&hand_timer, on_hand_over);
 	timer_set(loop_timers(loop), &watch_timer, loop_now_ns(loop) +
 	    DOOR_WATCH_NS);
 }
@@ -158,6 +174,16 @@ door_retire(bool alone)
 		bar(doors[i]);
 	barred_ns = loop_now_ns(loop);
 	timer_set(loop_timers(loop), &look_timer, loop_now_ns(loop));
+}
+
+void
+door_hand_over(void)
+{
+	http_announce(http);
+	while (count > 0)
+		door_shut(doors[0]);
+	shut_ns = loop_now_ns(loop);
+	timer_set(loop_timers(loop), &hand_timer, shut_ns);
 }
 
 bool

@@ -18,6 +18,11 @@
  * DOOR_LINGER_NS for their next request, answered with "Connection: close",
  * then http_drain has its way.
  *
+ * To hand over to a server that has the same sockets it only stops accepting:
+ * what waits in the queues is the other's. Connections that are there have had
+ * a while in which replies ended them, and get HAND_OVER_NS more; who is silent
+ * then is idle, and closed.
+ *
  * Lifetime:	one a worker; door_init after http_create.
  * Locking:	the loop's thread.
  */
@@ -32,6 +37,7 @@ void door_shut(int fd);
 
 /* alone: doors of others that it looked after are theirs, and stay open. */
 void door_retire(bool alone);
+void door_hand_over(void);
 /* No connection is left. */
 bool door_retired(void);
 

@@ -4,6 +4,7 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "worker/api/request.h"
 #include "worker/engine.h"
 #include "worker/maintain/cluster.h"
@@ -97,7 +98,8 @@ void
 engine_maintainer_drain(bool orphaned)
 {
 	leave_orphaned = orphaned;
-	schedule_drain(!orphaned);
+	/* A server that goes on seals by itself. */
+	schedule_drain(!orphaned && !shm_server_is(SHM_SERVER_UPGRADING));
 }
 
 bool

@@ -35,7 +35,7 @@ bool engine_worker_idle(void);
 struct err engine_maintainer_start(const struct engine_env *) MUST_CHECK;
 void engine_maintainer_mail(const struct shm_command *);
 /* Seals what the workers have left in closed entries, for half of --drain-secs
- * at most; orphaned: nothing more. */
+ * at most; orphaned, or with a server that takes over: nothing more. */
 void engine_maintainer_drain(bool orphaned);
 bool engine_maintainer_idle(void);
 

@@ -21,6 +21,8 @@ struct child_start {
 	const int *listen_fds;		/* by worker number, not process slot */
 	uint32_t listen_count;		/* of slots; the later ones may not listen */
 	uint32_t workers;		/* that there are to be, at the fork */
+	bool hold;			/* the door stays shut until it is told
+					 * to accept for its own slot */
 };
 
 #endif

@@ -186,7 +186,10 @@ static void
 drain(bool orphaned)
 {
 	(void)orphaned;
-	door_retire(process_leaves_alone());
+	if (shm_server_is(SHM_SERVER_UPGRADING))
+		door_hand_over();
+	else
+		door_retire(process_leaves_alone());
 }
 
 /* First every request has its answer, then the stores are told to end. */
@@ -227,6 +230,7 @@ worker_main(const struct child_start *s)
 		process_fail(e, "no stores");
 	start_http();
 	loop_set_before_wait(process_loop(), before_wait, NULL);
-	door_open(socket_of(s->slot));
+	if (!s->hold)
+		door_open(socket_of(s->slot));
 	process_run();
 }

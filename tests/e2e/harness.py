@@ -244,7 +244,7 @@ class Server:
             self.clients.pop().close()
         if self.proc is not None:
             try:
-                os.killpg(self.proc.pid, signal.SIGKILL)
+                os.killpg(os.getpgid(self.proc.pid), signal.SIGKILL)
             except ProcessLookupError:
                 pass
             self.proc.wait()

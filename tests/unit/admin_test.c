@@ -76,7 +76,7 @@ teardown(void **state)
 	char command[128];
 
 	(void)state;
-	admin_close();
+	admin_close(false);
 	snprintf(command, sizeof(command), "rm -rf %s", root);
 	return system(command);
 }
@@ -345,7 +345,7 @@ the_file_is_private_and_goes(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0600);
-	admin_close();
+	admin_close(false);
 	assert_int_equal(stat(path, &st), -1);
 	assert_false(err_is(admin_open(&plan)));
 }
@@ -364,7 +364,7 @@ stale_files_are_replaced_living_ones_not(void **state)
 	/* The file of the dead: under a name that close does not remove. */
 	snprintf(moved, sizeof(moved), "%s.moved", path);
 	assert_int_equal(rename(path, moved), 0);
-	admin_close();
+	admin_close(false);
 	assert_int_equal(rename(moved, path), 0);
 	assert_false(err_is(admin_open(&plan)));
 	assert_begins(ask("workers\n"), "OK\n");
@@ -379,7 +379,7 @@ paths_that_cannot_be(void **state)
 	FILE *f;
 
 	(void)state;
-	admin_close();
+	admin_close(false);
 	snprintf(name, sizeof(name), "%s/file", root);
 	f = fopen(name, "w");
 	assert_non_null(f);

@@ -72,7 +72,7 @@ conn_enter(struct conn *c, enum conn_state state)
 		timeout = c->req->pub.route->deadline_ns;
 	if (state == CONN_WRITE && c->server->draining)
 		timeout = c->server->set.shutdown_response_idle_ns;
-	if (state == CONN_IDLE && c->server->draining)
+	if (state == CONN_IDLE && (c->server->draining || c->server->announced))
 		timeout = c->server->set.drain_idle_ns;
 	conn_deadline(c, timeout == 0 ? UINT64_MAX :
 	    loop_now_ns(c->server->loop) + timeout);
@@ -479,6 +479,17 @@ conn_start(struct http_server *h, int fd)
 	conn_event(c, HTTP_EVENT_ACCEPTED);
 	conn_enter(c, CONN_IDLE);
 	run(c);
+}
+
+void
+conn_close_idle(struct conn *c)
+{
+	uint64_t now = loop_now_ns(c->server->loop);
+
+	if (c->state == CONN_IDLE)
+		conn_deadline(c, now);
+	else if (c->state == CONN_READ_HEAD)
+		conn_deadline(c, now + c->server->set.drain_idle_ns);
 }
 
 void

@@ -183,6 +183,7 @@ void conn_drop_input(struct conn *);
 bool conn_own_input(struct conn *, size_t room) MUST_CHECK;
 /* The server leaves: hurries it if it is idle or writes. */
 void conn_drain(struct conn *);
+void conn_close_idle(struct conn *);
 
 /* request.c */
 struct request *request_take(struct http_server *);

@@ -122,6 +122,25 @@ http_announce(struct http_server *h)
 	h->announced = true;
 }
 
+bool
+http_listening(const struct http_server *h)
+{
+	for (size_t i = 0; i < ACCEPTORS_MAX; i++) {
+		if (h->acceptors[i].server != NULL && h->acceptors[i].fd >= 0)
+			return true;
+	}
+	return false;
+}
+
+void
+http_close_idle(struct http_server *h)
+{
+	struct list *l;
+
+	LIST_FOREACH(l, &h->conns)
+		conn_close_idle(CONTAINER_OF(l, struct conn, link));
+}
+
 void
 http_drain(struct http_server *h)
 {

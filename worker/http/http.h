@@ -218,6 +218,11 @@ void http_nudge(struct http_server *, int fd);
  * shutdown_response_idle_ns. All are gone when http_connections is 0.
  */
 void http_announce(struct http_server *);
+/* Whether an accept is still in flight, a cancelled one, too. */
+bool http_listening(const struct http_server *);
+/* Closes who has sent nothing since his last request; who is in the middle of a
+ * head gets drain_idle_ns. Others are left alone. */
+void http_close_idle(struct http_server *);
 void http_drain(struct http_server *);
 
 uint32_t http_connections(const struct http_server *);
