@@ -21,7 +21,8 @@ for set in "$@"; do
 	interop) wanted="$wanted node=nodejs npm=npm" ;;
 	check)	wanted="$wanted libcmocka-dev libcjson-dev python3=python3
 		shellcheck=shellcheck git=git strace=strace spin=spin
-		postgresql-15 nginx=nginx" ;;
+		postgresql-15 nginx=nginx haproxy=haproxy
+		systemd-analyze=systemd" ;;
 	fuzz)	wanted="$wanted clang=clang" ;;
 	*)	echo "deps.sh: unknown set $set" >&2; exit 2 ;;
 	esac

@@ -82,8 +82,8 @@ class Load:
     pool of connections they look whether a kept one was closed before they use
     it."""
 
-    def __init__(self, port, store, clients=8, rate=200):
-        self.port, self.store = port, store
+    def __init__(self, port, store, clients=8, rate=200, query=""):
+        self.port, self.store, self.query = port, store, query
         self.pause = clients / rate
         self.acked, self.failed = set(), []
         self.over = threading.Event()
@@ -118,8 +118,8 @@ class Load:
                     if reply.status == 201:
                         self.acked.add(name)
                         self._drop_if_closed(c)
-                        reply = c.get("/api/v1/rollouts/%s/records/%s" % (
-                            self.store, name))
+                        reply = c.get("/api/v1/rollouts/%s/records/%s%s" % (
+                            self.store, name, self.query))
                     if reply.status not in (200, 201):
                         self.failed.append((name, reply.status, reply.body))
                 except Lost as e:

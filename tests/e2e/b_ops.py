@@ -1,0 +1,134 @@
+"""Deployment files name what there is: metrics, routes, options, times."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from harness import ROOT, Server, build_path
+from rows import row
+
+FUNCTIONS = {"sum", "rate", "increase", "max", "histogram_quantile", "by",
+             "label_values"}
+SECONDS = {"m": 60, "s": 1, "": 1}
+
+
+def text_of(name):
+    with open(os.path.join(ROOT, "ops", name)) as f:
+        return f.read()
+
+
+def names_in(query):
+    """The metrics of a PromQL expression."""
+    query = re.sub(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"', " ", query)
+    query = re.sub(r"\bby\s*\([^)]*\)", " ", query)
+    return set(re.findall(r"[a-zA-Z_]\w*", query)) - FUNCTIONS
+
+
+def labels_in(query):
+    """(metric, label) for each label that a selector names."""
+    return {(name, label) for name, selector in
+            re.findall(r"(\w+)\{([^}]*)\}", query)
+            for label in re.findall(r"(\w+)\s*[=!]~?", selector)}
+
+
+def exported(body):
+    """{name: labels} of /metrics, as Prometheus would store them."""
+    found = {}
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", body, re.M):
+        for end in ("_bucket", "_sum", "_count") if kind == "histogram" \
+                else ("",):
+            found[name + end] = set()
+    for name, labels in re.findall(r"^(\w+)\{(.*)\} \S+$", body, re.M):
+        found[name] |= set(re.findall(r'(\w+)="', labels))
+    return found
+
+
+class Ops(unittest.TestCase):
+    def queries(self):
+        rules = re.findall(r"^\s+expr: (.+)$", text_of(
+            "prometheus/memwald-alerts.yml"), re.M)
+        board = json.loads(text_of("grafana/memwald.json"))
+        panels = [t["expr"] for p in board["panels"] for t in p["targets"]]
+        lists = [v["query"].split(",")[0] + ")"
+                 for v in board["templating"]["list"] if v["type"] == "query"]
+        self.assertGreater(len(rules), 10)
+        self.assertGreater(len(panels), 20)
+        return rules + panels + lists
+
+    def test_every_query_names_an_exported_metric(self):
+        with Server() as s, s.client() as c:
+            c.create("st")
+            c.append("st", [row("a")], flush=True).must(201)
+            c.list("st")
+            there = exported(c.get("/metrics").must(200).body.decode())
+        self.assertIn("memwald_wal_sync_seconds_bucket", there)
+        for query in self.queries():
+            with self.subTest(query):
+                names = names_in(query)
+                self.assertTrue(names)
+                self.assertEqual(names - set(there) - {"up"}, set())
+                for name, label in labels_in(query):
+                    self.assertIn(label, there.get(name, set()) |
+                                  {"instance", "job"})
+
+    def test_paths_are_routes_and_flags_are_options(self):
+        with open(os.path.join(ROOT, "worker/api/route.def")) as f:
+            routes = set(re.findall(r'ROUTE\(\w+, "([^"]+)"', f.read()))
+        with open(os.path.join(ROOT, "common/config.def")) as f:
+            options = f.read()
+        for name, probes in (("kubernetes/memwald.yaml", 4),
+                             ("haproxy/haproxy.cfg", 1)):
+            paths = re.findall(r"(?:uri |path: )(/[^\s,}]+)", text_of(name))
+            self.assertGreaterEqual(len(paths), probes, name)
+            self.assertEqual(set(paths) - routes, set(), name)
+        for name in ("kubernetes/memwald.yaml", "systemd/memwald.service"):
+            text = re.sub(r"(?m)^\s*#.*$", "", text_of(name))
+            flags = re.findall(r"--([a-z][a-z-]+)=", text)
+            variables = re.findall(r"\b(MEMWALD_\w+)=", text)
+            self.assertTrue(flags)
+            for word in flags + variables:
+                self.assertIn('"%s"' % word, options, name)
+
+    def test_there_is_time_to_drain(self):
+        pods = text_of("kubernetes/memwald.yaml")
+        need = [int(re.search(pattern, pods).group(1)) for pattern in (
+            r'sleep", "(\d+)"', r"drain-delay-secs=(\d+)", r"drain-secs=(\d+)")]
+        self.assertGreater(int(re.search(
+            r"terminationGracePeriodSeconds: (\d+)", pods).group(1)), sum(need))
+        unit = text_of("systemd/memwald.service")
+        need = [int(n) for n in re.findall(r"MEMWALD_DRAIN\w*=(\d+)", unit)]
+        self.assertEqual(len(need), 2)
+        self.assertGreater(int(re.search(
+            r"TimeoutStopSec=(\d+)", unit).group(1)), sum(need))
+
+    def test_balancers_close_first(self):
+        """Field fault G.8: idle connections to us, against our own limit."""
+        with open(os.path.join(ROOT, "common/config.def")) as f:
+            ours = int(re.search(r'"MEMWALD_KEEPALIVE_SECS",\s*(\d+),',
+                                 f.read()).group(1))
+        for name, pattern in (
+                ("nginx/memwald.conf", r"keepalive_timeout (\d+)([ms]?)"),
+                ("haproxy/haproxy.cfg", r"pool-purge-delay (\d+)([ms]?)")):
+            number, unit = re.search(pattern, text_of(name)).groups()
+            self.assertLess(int(number) * SECONDS[unit], ours, name)
+
+    def test_the_unit_is_one_and_is_hardened(self):
+        with Server() as s:
+            path = os.path.join(s.tmp, "memwald.service")
+            with open(path, "w") as f:
+                f.write(text_of("systemd/memwald.service").replace(
+                    "/usr/bin/memwald", build_path("memwald")))
+            for words in (["verify", "--man=no"],
+                          ["security", "--offline=true", "--threshold=20"]):
+                run = subprocess.run(
+                    ["systemd-analyze", words[0], *words[1:], path],
+                    capture_output=True, text=True)
+                self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+                self.assertEqual([x for x in run.stderr.splitlines()
+                                  if "memwald.service" in x], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
