@@ -337,7 +337,11 @@ memory_is_that_of_a_window(void **state)
 	for (i = 0; i < BATCHES; i++) {
 		assert_false(err_is(wal_walk_next(&w, &what, &found)));
 		assert_int_equal(what, WAL_BATCH);
+		assert_int_equal(w.whole_end, begins[i + 1]);
 		assert_in_range(w.room, 1, MIB);
+		/* The one before was read with it: one window for both. */
+		if (i == 7)
+			assert_int_equal(w.scan.base, begins[6]);
 		if (i == 1)
 			continue;
 		arena_reset(&rows);

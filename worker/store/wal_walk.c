@@ -121,13 +121,14 @@ check_hash(const struct wal_walk *w, const struct wal_look *l, bool *whole)
 static struct err
 take_near(struct wal_walk *w, struct wal_batch *b, bool *taken)
 {
-	struct err e = OK;
+	struct err e;
 
-	*taken = w->scan.offset == w->offset && wal_scan_take(&w->scan, b);
-	if (!*taken) {
-		e = start_scan(w, WAL_WINDOW);
-		*taken = !err_is(e) && wal_scan_take(&w->scan, b);
-	}
+	/* Behind a large one it still stands before that: then it finds none. */
+	*taken = wal_scan_take(&w->scan, b);
+	if (*taken)
+		return OK;
+	e = start_scan(w, WAL_WINDOW);
+	*taken = !err_is(e) && wal_scan_take(&w->scan, b);
 	return e;
 }
 
