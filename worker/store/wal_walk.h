@@ -23,7 +23,8 @@
  * Lifetime:	the descriptor must outlive the walk and what was read; a batch
  *		is good until the next call.
  * Locking:	none; one thread at a time.
- * Errors:	IO, NO_MEMORY. Damage is an answer, as in wal_format.h.
+ * Errors:	IO, NO_MEMORY: then the walk is over. Damage is an answer, as in
+ *		wal_format.h.
  */
 
 #include "common/err.h"
