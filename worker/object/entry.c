@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -219,5 +220,16 @@ object_sync(int fd)
 	temp_no_lock();
 	if (fdatasync(fd) < 0)
 		return FAIL_OS(IO, "sync entry");
+	return OK;
+}
+
+struct err
+object_entry_modified(int fd, uint64_t *modified_us)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return FAIL_OS(IO, "ask for the time of an entry");
+	*modified_us = temp_modified_us(&st);
 	return OK;
 }

@@ -51,6 +51,8 @@ void object_entry_abandon(struct object_dir *, struct object_entry *);
 /* For readers, and to sync it: a read only descriptor. */
 struct err object_entry_open(struct object_dir *, const char *name, int *fd,
     uint64_t *size_bytes) MUST_CHECK;
+/* When it was last written, of the wall clock. */
+struct err object_entry_modified(int fd, uint64_t *modified_us) MUST_CHECK;
 
 /* Writes and syncs the data in one call (RWF_DSYNC); whole or an error. */
 struct err object_write_sync(int fd, const void *, size_t, uint64_t offset)
