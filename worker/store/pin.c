@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/fault.h"
 #include "shm/view.h"
 #include "worker/lance/commit.h"
 #include "worker/store/pin.h"
@@ -79,6 +80,7 @@ pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
 	e = commit_run(dir, build, &p, errors, &result);
 	if (err_is(e))
 		return e;
+	FAULT_HERE(pin_committed);
 	if (version != 0) {
 		e = table_version_exists(dir, version);
 		if (e.kind == ERR_NOT_FOUND && result.written)
