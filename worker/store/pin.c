@@ -89,5 +89,9 @@ pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
 			return e;
 	}
 	*base_version = result.version;
-	return shm_view_raise_base(ref, result.version, version);
+	e = shm_view_raise_base(ref, result.version, version);
+	/* Ticks passed over it, and forgot that it had garbage. */
+	if (!err_is(e) && version == 0)
+		shm_store_touch(ref);
+	return e;
 }
