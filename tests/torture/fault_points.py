@@ -28,7 +28,6 @@ from kinds import Datagen, Generic, Rollout
 
 # Nobody passes these here: why not, and who does (tidy.py looks there).
 NOT_PASSED = {
-    "shm_record": ("a shard of another instance", "shm_store_table_test.c"),
     "shm_assign": ("no assignment changes yet", "shm_ordinal_table_test.c"),
     "shm_repair": ("it may be the master's, with whom all dies",
                    "shm_mutex_test.c"),
@@ -41,6 +40,8 @@ ONLY_PUT = {"wal_read_back", "put_wal"}
 AT_LOAD = {"reload_listed", "reload_commit"}
 # What only those pass who start.
 AT_START = {"worker_start": "worker", "maintainer_start": "maintainer"}
+# What only those pass who meet a shard of another instance.
+BESIDE = {"shm_record"}
 # What only old files are for, as the clock tells: there it runs so much faster.
 AGED, SPEED = {"collect_abandoned"}, 30
 # Commits that are made to fail, so that there are such files.
@@ -211,7 +212,20 @@ class FaultPoints(unittest.TestCase):
             self.server.ctl("fault", *(p + "=off" for p in ABANDONING))
 
     def pass_it(self, book, point, tag, acted):
+        if point in BESIDE:
+            self.meet_another(book, tag)
         self.workload(book, tag, acted)
+
+    def meet_another(self, book, tag):
+        """An instance that leaves nothing unfolded behind."""
+        s = self.server
+        with Server(workers=1, wal=self.wal, in_memory=True, args=s.args[1:],
+                    data_dir=s.data_dir, instance_id="beside-" + tag) as two:
+            with two.client() as c:
+                self.assertTrue(book.append(c, [tag + "-beside"], flush=True))
+            book.settle(two)
+        with s.client() as c:
+            self.some(c.get, book.kind.list_path)
 
     def judge(self, book, point, whole):
         s = self.server
@@ -276,7 +290,7 @@ class Held(FaultPoints):
 
         def work():
             try:
-                self.workload(book, tag, acted)
+                FaultPoints.pass_it(self, book, point, tag, acted)
             except BaseException as e:
                 failures.append(e)
         thread = threading.Thread(target=work)
@@ -310,7 +324,7 @@ def share(kind, wal, act):
     if act == "stop":
         return STOPPED if (kind, wal) == (Rollout, "append") else ()
     if kind is not Rollout:
-        names = [p for p in names if p not in AGED and
+        names = [p for p in names if p not in AGED | BESIDE and
                  not p.startswith("compact_")]
         first = ACTS.index(act) + 4 * (kind is Generic)
         return names[first::8] if wal == "append" else ()
