@@ -16,11 +16,12 @@ STRONG = {"consistency": "strong"}
 
 
 class Strong(unittest.TestCase):
-    def pair(self, workers=2):
+    def pair(self, workers=2, **more):
         one = self.enterContext(Server(instance_id="one", workers=workers,
-                                       args=QUIET))
+                                       args=QUIET, **more))
         two = self.enterContext(Server(instance_id="two", workers=workers,
-                                       args=QUIET, data_dir=one.data_dir))
+                                       args=QUIET, data_dir=one.data_dir,
+                                       **more))
         one.wait_walked()
         two.wait_walked()
         return one, two
@@ -96,13 +97,7 @@ class Strong(unittest.TestCase):
     def test_a_claim_that_does_not_end(self):
         """An entry that was fenced, and no other yet that records its end: the
         rows in it were acknowledged, whatever becomes of who claims."""
-        one = self.enterContext(Server(instance_id="one", workers=1,
-                                       wal="append", args=QUIET))
-        two = self.enterContext(Server(instance_id="two", workers=1,
-                                       wal="append", args=QUIET,
-                                       data_dir=one.data_dir))
-        one.wait_walked()
-        two.wait_walked()
+        one, two = self.pair(workers=1, wal="append")
         ids = ["r%d" % n for n in range(6)]
         with one.client() as a, two.client() as b:
             a.create("st")
@@ -141,13 +136,7 @@ class Strong(unittest.TestCase):
     def test_rows_that_were_refused_go(self):
         """Written and not synced: the strong read of another instance may see
         them, until the entry's end is recorded."""
-        one = self.enterContext(Server(instance_id="one", workers=1,
-                                       wal="append", args=QUIET))
-        two = self.enterContext(Server(instance_id="two", workers=1,
-                                       wal="append", args=QUIET,
-                                       data_dir=one.data_dir))
-        one.wait_walked()
-        two.wait_walked()
+        one, two = self.pair(workers=1, wal="append")
         with one.client() as a, two.client() as b:
             a.create("st")
             a.append("st", [row("a", content="1")]).must(201)
