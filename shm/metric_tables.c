@@ -73,10 +73,14 @@ look_at_stores(struct stores *all)
 			continue;
 		k = &all->kinds[info.kind];
 		all->resident++;
-		all->dirty += info.dirty;
 		all->stale += (info.flags & SHM_FLAG_STALE) != 0;
-		all->garbage += info.garbage;
 		look_at_guard(all, &info);
+		/* Its slot stays until another store wants it; nobody will
+		 * seal, fold or collect any more. */
+		if ((info.flags & SHM_FLAG_DELETED) != 0)
+			continue;
+		all->dirty += info.dirty;
+		all->garbage += info.garbage;
 		k->generations += info.pending_generations;
 		k->generations_max = MAX(k->generations_max,
 		    info.pending_generations_max);

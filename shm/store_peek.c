@@ -26,6 +26,24 @@ add_shard(struct shm_store_info *info, const struct shm_shard_state *s)
 		info->tail_shards++;
 }
 
+/* Whose worker does not live, and so whose tail nobody closes, is another's
+ * matter: of another instance, or until the ordinal is given to somebody. */
+static void
+add_own(struct shm_store_info *info, const struct shm_shard_state *s,
+    uint32_t ordinal)
+{
+	struct shm_manifest_marks m = shm_shard_marks(s);
+	uint64_t tail_bytes = shm_shard_tail_bytes(s);
+
+	info->tail_bytes += tail_bytes;
+	info->own_generations += m.pending_generations;
+	info->own_generations_max = MAX(info->own_generations_max,
+	    m.pending_generations);
+	info->own_bytes += m.pending_bytes;
+	if (atomic_load(&shm_process_get(SHM_WORKER(ordinal))->pid) != 0)
+		info->own_bytes += tail_bytes;
+}
+
 static void
 add_shards(struct shm_store_info *info, struct shm_slot *s)
 {
@@ -33,7 +51,7 @@ add_shards(struct shm_store_info *info, struct shm_slot *s)
 
 	for (i = 0; i < shm_workers_max(); i++) {
 		add_shard(info, shm_slot_local(s, i));
-		info->tail_bytes += shm_shard_tail_bytes(shm_slot_local(s, i));
+		add_own(info, shm_slot_local(s, i), i);
 	}
 	/* Bounded: a chain that is taken apart may lead anywhere. */
 	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&

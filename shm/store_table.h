@@ -275,6 +275,10 @@ struct shm_store_info {
 	uint64_t pending_bytes;
 	uint32_t tail_shards;		/* with a commit not sealed */
 	uint64_t tail_bytes;		/* of this instance's */
+	/* Of shards that this instance can age; tails: of workers that live. */
+	uint32_t own_generations;
+	uint32_t own_generations_max;	/* of one */
+	uint64_t own_bytes;		/* with what is not sealed */
 	uint32_t reads_refused;
 	uint32_t pressure;		/* enum shm_pressure */
 

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -170,6 +171,23 @@ class Tidy(unittest.TestCase):
         self.none((p for p in points if not re.search(
             r"FAULT(_HERE)?\(%s\)|FAULT_%s\b" % (p, p), code)),
             "nobody stops at it")
+
+    def test_every_fault_point_is_passed(self):
+        """In the cross product of tests/torture, or elsewhere with a reason."""
+        sys.path.insert(0, os.path.join(ROOT, "tests", "torture"))
+        import fault_points
+        points = re.findall(r"^FAULT_POINT\((\w+)", text_of(
+            "common/fault.def"), re.M)
+        for act in ("die", "fail"):
+            passed = {name[len("test_"):]
+                      for case in fault_points.cases(act, [act]).values()
+                      for name in vars(case) if name.startswith("test_")}
+            self.assertEqual(sorted(points), sorted(
+                passed | set(fault_points.NOT_PASSED)), act)
+        self.none((point for point, (_, unit) in
+                   fault_points.NOT_PASSED.items()
+                   if point not in text_of("tests/unit/" + unit)),
+                  "its unit test does not name it")
 
     def test_every_option_is_read_and_documented(self):
         rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|LIVE\(\w+|TEXT\()[,\s]*(\w+),\s*'

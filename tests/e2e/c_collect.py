@@ -82,15 +82,15 @@ class Plateau(unittest.TestCase):
         objects, size = tree(s.store_dir("st"))
         return objects, size, sum(resident(p) for p in s.pids())
 
-    def rest(self, s, clients):
+    def rest(self, s):
         """What is left once all garbage is gone."""
+        clients = list(s.clients_by_worker().values())
         wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
         return self.look(s)
 
     def test_plateau(self):
         with Server(workers=2, args=[GRACE] + TICKS) as s, s.client() as c:
             c.create("st")
-            clients = list(s.clients_by_worker().values())
             rests, part = [], self.CYCLES // self.RESTS
             for n in range(self.RESTS):
                 most = (0, 0, 0)
@@ -99,7 +99,7 @@ class Plateau(unittest.TestCase):
                     if k % 25 == 0:
                         c.record("st", "k-0")
                         most = tuple(map(max, most, self.look(s)))
-                rests.append(self.rest(s, clients))
+                rests.append(self.rest(s))
                 print("\ncycles=%d objects, bytes, KiB: most=%s at rest=%s" % (
                     (n + 1) * part, most, rests[-1]), end="", flush=True)
             half = len(rests) // 2

@@ -118,6 +118,34 @@ class Pressure(unittest.TestCase):
             self.assertGreater(c.count("st"), MANY)
             self.assertEqual(store_status(s)["pressure"], "none")
 
+    def test_another_instances_backlog(self):
+        """What one cannot fold does not stop his appends, nor what another has
+        folded long ago."""
+        limit = ["--rollout-wal-pending-max-generations=%d" % MOST,
+                 "--rollout-merge-after-generations=0"]
+        with Server(instance_id="one", workers=1,
+                    args=limit + [TICKER]) as one, \
+                Server(instance_id="two", workers=1, data_dir=one.data_dir,
+                       args=limit + [NO_TICKER]) as two, \
+                one.client() as a, two.client() as b:
+            one.wait_walked()
+            two.wait_walked()
+            a.create("st")
+            self.generations(b, 0, LAST_EIGHTH)
+            self.assertEqual(len(a.list("st")), LAST_EIGHTH)
+            two.kill_all()
+            ticks = store_status(one)["ticks"]
+            a.append("st", [row("mine")]).must(201)
+            wait_for("a tick", lambda: store_status(one)["ticks"] > ticks)
+            a.append("st", [row("again")]).must(201)
+            self.assertEqual(len(a.list("st")), LAST_EIGHTH + 2)
+            two.start()
+            two.wait_walked()
+            with two.client() as c:
+                c.merge_all("st")
+                wait_for("appends by two", lambda:
+                         c.append("st", [row("more")]).status == 201)
+
     def test_seals_and_folds_fail_while_clients_append(self):
         most = 2 << 20
         with Server(workers=2, args=[

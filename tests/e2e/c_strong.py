@@ -2,10 +2,12 @@
 so does every later read of the same instance (design 5, contract 4.1, A.7)."""
 
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import events
 import memwal
-from harness import Server
+from client import Lost
+from harness import Server, wait_for
 from rows import kib_row, row, same_rows
 
 QUIET = ["--rollout-flush-interval-secs=0",
@@ -14,11 +16,12 @@ STRONG = {"consistency": "strong"}
 
 
 class Strong(unittest.TestCase):
-    def pair(self, workers=2):
+    def pair(self, workers=2, **more):
         one = self.enterContext(Server(instance_id="one", workers=workers,
-                                       args=QUIET))
+                                       args=QUIET, **more))
         two = self.enterContext(Server(instance_id="two", workers=workers,
-                                       args=QUIET, data_dir=one.data_dir))
+                                       args=QUIET, data_dir=one.data_dir,
+                                       **more))
         one.wait_walked()
         two.wait_walked()
         return one, two
@@ -90,6 +93,60 @@ class Strong(unittest.TestCase):
             same_rows(self, [row("first")], b.list("st"))
             self.assertEqual(a.merge("st"), 1)
             same_rows(self, [row("first"), row("second")], b.list("st"))
+
+    def test_a_claim_that_does_not_end(self):
+        """An entry that was fenced, and no other yet that records its end: the
+        rows in it were acknowledged, whatever becomes of who claims."""
+        one, two = self.pair(workers=1, wal="append")
+        ids = ["r%d" % n for n in range(6)]
+        with one.client() as a, two.client() as b:
+            a.create("st")
+            a.append("st", [row(r) for r in ids[:3]]).must(201)
+            self.assertEqual(len(b.list("st", **STRONG)), 3)
+            a.append("st", [row(r) for r in ids[3:]]).must(201)
+        one.fault("claim_entry=hold")
+        one.kill(one.processes("worker")[0])
+        with ThreadPoolExecutor(1) as pool, two.client() as b:
+            more = pool.submit(self.append_more, one)
+            wait_for("the claim", lambda: "claim_entry=1" in
+                     one.ctl("fault").split())
+            for _ in range(2):
+                self.assertEqual([r["id"] for r in b.list("st", **STRONG)],
+                                 ids)
+            self.assertIsNotNone(b.record("st", ids[-1]))
+            one.kill_all()		# in the middle of it
+            more.result()
+            self.assertEqual([r["id"] for r in b.list("st", **STRONG)], ids)
+        two.restart()
+        with two.client() as b:
+            self.assertEqual([r["id"] for r in b.list("st", **STRONG)], ids)
+        one.start()
+        with one.client() as a, two.client() as b:
+            a.append("st", [row("s")]).must(201)
+            self.assertEqual([r["id"] for r in b.list("st", **STRONG)],
+                             ids + ["s"])
+
+    def append_more(self, server):
+        try:
+            with server.client() as c:
+                c.append("st", [row("more")])
+        except Lost:
+            pass			# it is killed meanwhile
+
+    def test_rows_that_were_refused_go(self):
+        """Written and not synced: the strong read of another instance may see
+        them, until the entry's end is recorded."""
+        one, two = self.pair(workers=1, wal="append")
+        with one.client() as a, two.client() as b:
+            a.create("st")
+            a.append("st", [row("a", content="1")]).must(201)
+            one.fault("wal_sync=fail:5:1")
+            a.append("st", [row("a", content="2"), row("b")]).must(503)
+            b.list("st", **STRONG)
+            a.append("st", [row("c")]).must(201)
+            for c in (a, b):
+                same_rows(self, [row("a", content="1"), row("c")],
+                          c.list("st", **STRONG))
 
     def test_events_are_there_at_once(self):
         """Datagen reads are strong without being asked (contract 4.2)."""

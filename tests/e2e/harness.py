@@ -38,6 +38,8 @@ LOOP = os.environ.get("MEMWALD_TEST_LOOP", "")
 WAL = os.environ.get("MEMWALD_TEST_WAL", "") or "append"
 SLOW = 4 if BUILD in ("san", "tsan") else 1	# deadlines are this much longer
 LONG = os.environ.get("LONG", "") not in ("", "0")
+# Where a test of deaths, which lose no page, need not wait for a disk.
+MEMORY, MEMORY_BYTES = "/dev/shm", 1 << 30
 BAD_LOG = re.compile(
     r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:"
     r"|ERROR .* panic|MUST\(")
@@ -72,6 +74,14 @@ def free_port():
                 continue
 
 
+def has_room(folder):
+    try:
+        st = os.statvfs(folder)
+    except OSError:
+        return False
+    return st.f_bavail * st.f_frsize >= MEMORY_BYTES
+
+
 def alive(pid):
     """False also for a zombie: it holds nothing any more."""
     try:
@@ -90,7 +100,8 @@ def locks_held(status):
 class Server:
     def __init__(self, workers=2, args=(), env=None, data_dir=None,
                  faults="", clock_speed=0, build=None, loop=None, port=None,
-                 instance_id="test", wrap=(), wal=None, lease_secs=3600):
+                 instance_id="test", wrap=(), wal=None, lease_secs=3600,
+                 in_memory=False):
         self.workers_wanted = workers
         self.args = list(args)
         self.env = dict(env or {})
@@ -105,7 +116,9 @@ class Server:
         self.instance_id = instance_id
         self.port = port or free_port()
         self.wrap = list(wrap)		# e.g. a shell that sets a limit first
-        self.tmp = tempfile.mkdtemp(prefix="memwald-test-")
+        self.tmp = tempfile.mkdtemp(prefix="memwald-test-",
+                                    dir=MEMORY if in_memory and
+                                    has_room(MEMORY) else None)
         self.data_dir = data_dir or os.path.join(self.tmp, "data")
         self.socket = os.path.join(self.tmp, "admin.sock")
         self.log_path = os.path.join(self.tmp, "log")

@@ -8,6 +8,7 @@ reversed, the newest manifest is the one with the highest version.
 """
 
 import os
+import re
 import uuid
 
 
@@ -123,6 +124,13 @@ def pending(store_dir):
 def generations_made(store_dir):
     return sum(max(s.current_generation - 1, 0)
                for s in shards(store_dir).values())
+
+
+def versions(store_dir):
+    """Those of the base table that are there."""
+    return {2 ** 64 - 1 - int(n.split(".")[0])
+            for n in os.listdir(os.path.join(store_dir, "_versions"))
+            if re.fullmatch(r"\d{20}\.manifest", n)}
 
 
 def newest_manifest(store_dir):

@@ -1,8 +1,8 @@
 """
 engine - the real Lance engine and apache-arrow, for the interop tests.
 
-run(dir, name, [op, ...]) has lancedb.mjs carry out the operations; the form of
-rows there is described in it. from_lance and to_lance turn such a row into the
+run(path, op, ...) has lancedb.mjs carry out the operations, a Session one after
+the other; the form of rows there is described in it. from_lance and to_lance turn such a row into the
 canonical one of rows.py and back.
 """
 
@@ -33,11 +33,53 @@ def node(script, *args, stdin="", timeout=120):
 
 def run(path, *operations):
     """The answers of the engine to operations on the table at path."""
+    return json.loads(node("lancedb.mjs", *named(path),
+                           stdin=json.dumps(operations)))
+
+
+def named(path):
+    """Folder and name of the table at path."""
     folder, name = os.path.split(path)
     if not name.endswith(".lance"):
         raise ValueError("not the directory of a table: %s" % path)
-    return json.loads(node("lancedb.mjs", folder, name[:-len(".lance")],
-                           stdin=json.dumps(operations)))
+    return folder, name[:-len(".lance")]
+
+
+class Session:
+    """One process of the engine for as long as its block. What it complains of
+    goes where the test's own errors go."""
+
+    def __init__(self, path):
+        self.proc = subprocess.Popen(
+            ["node", os.path.join(HERE, "lancedb.mjs"), *named(path), "lines"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, tb):
+        if kind is not None:
+            self.proc.kill()		# it may be in the middle of something
+        self.proc.stdin.close()
+        self.proc.stdout.close()
+        status = self.proc.wait()
+        if kind is None and status != 0:
+            raise AssertionError("lancedb.mjs: %d" % status)
+
+    def begin(self, *operation):
+        """Its answer is awaited by end()."""
+        self.proc.stdin.write(json.dumps(operation) + "\n")
+        self.proc.stdin.flush()
+
+    def end(self):
+        line = self.proc.stdout.readline()
+        if not line:
+            raise AssertionError("lancedb.mjs ended: %d" % self.proc.wait())
+        return json.loads(line)
+
+    def do(self, *operation):
+        self.begin(*operation)
+        return self.end()
 
 
 def from_lance(row):

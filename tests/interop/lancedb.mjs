@@ -1,5 +1,5 @@
-// lancedb.mjs DIR NAME: opens DIR/NAME.lance with the real engine and runs the
-// operations that it reads from standard input, a JSON array of arrays:
+// lancedb.mjs DIR NAME [lines]: opens DIR/NAME.lance with the real engine and
+// runs the operations that it reads from standard input, a JSON array of arrays:
 //
 //	["count"] ["count", WHERE] ["refuses", WHERE] ["schema"] ["indices"] ["version"]
 //	["rows", {where, columns, limit}] ["plan", WHERE]
@@ -8,13 +8,22 @@
 //	["add", ROWS] ["delete", WHERE] ["upsert", KEY, ROWS] ["optimize"]
 //	["add_column", NAME, SQL]
 //	["meet", PATH]: makes the file PATH and waits until it is gone
+//	["at", VERSION, OPERATION]: with a new handle, of that version
+//	["gone", VERSION]: whether that version cannot be read
+//	["tag", NAME, VERSION] ["untag", NAME]
+//	["watch", PATH, MS]: opens, counts and reads the table again and again,
+//	    the file PATH is made after the first time and has it end when it is
+//	    gone: {turns: [[version, rows, rows read], ...], slow}. Only what took
+//	    longer than MS may fail: it is slow.
 //
-// Prints the JSON array of their answers. In rows, 64-bit integers and time
+// Prints the JSON array of their answers; with "lines" each operation is a line,
+// and so is its answer, which comes before the next is read. In rows, 64-bit integers and time
 // stamps are decimal strings, binary is base64, absent is null. Rows that are
 // written are given in the same form; columns left out are null.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 
 // Not imported: LanceDB requires apache-arrow, and takes our tables for its own
 // only if they are made by the same copy.
@@ -96,6 +105,38 @@ function table_of(schema, rows) {
 		schema, b.data)));
 }
 
+async function at(version, operation) {
+	const handle = await db.openTable(name);
+	await handle.checkout(version);
+	return run(handle, operation);
+}
+
+async function look() {
+	const handle = await db.openTable(name);
+	const rows = await handle.query().select(["id"]).toArrow();
+	return [await handle.version(), await handle.countRows(), rows.numRows];
+}
+
+async function watch(path, ms) {
+	const turns = [];
+	let slow = 0, last = false;
+	do {
+		last = turns.length > 0 && !existsSync(path);
+		const began = performance.now();
+		try {
+			turns.push(await look());
+			if (turns.length === 1)
+				writeFileSync(path, "");
+		} catch (e) {
+			if (performance.now() - began < ms)
+				throw e;
+			slow++;
+		}
+		await new Promise(done => setTimeout(done, 20));
+	} while (!last);
+	return { turns, slow };
+}
+
 async function run(table, [verb, ...args]) {
 	switch (verb) {
 	case "count":
@@ -159,15 +200,31 @@ async function run(table, [verb, ...args]) {
 		while (existsSync(args[0]))
 			await new Promise(done => setTimeout(done, 20));
 		return table.version();
+	case "at":
+		return at(...args);
+	case "gone":
+		return at(args[0], ["count"]).then(() => false, () => true);
+	case "tag":
+		return (await table.tags()).create(...args);
+	case "untag":
+		return (await table.tags()).delete(args[0]);
+	case "watch":
+		return watch(...args);
 	default:
 		throw new Error(`unknown operation ${verb}`);
 	}
 }
 
-const [dir, name] = process.argv.slice(2);
+const [dir, name, how] = process.argv.slice(2);
 const db = await lancedb.connect(dir);
 const table = await db.openTable(name);
-const answers = [];
-for (const op of JSON.parse(readFileSync(0, "utf8")))
-	answers.push(await run(table, op));
-process.stdout.write(JSON.stringify(answers));
+if (how === "lines") {
+	for await (const line of createInterface({ input: process.stdin }))
+		process.stdout.write(JSON.stringify(
+			await run(table, JSON.parse(line)) ?? null) + "\n");
+} else {
+	const answers = [];
+	for (const op of JSON.parse(readFileSync(0, "utf8")))
+		answers.push(await run(table, op));
+	process.stdout.write(JSON.stringify(answers));
+}

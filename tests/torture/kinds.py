@@ -47,6 +47,7 @@ class Rollout:
     key = "id"
     text = "content"
     aged_by_requests = True		# flush and fold when they are asked to
+    compacts = True			# when it is asked to; others by themselves
 
     def __init__(self, store):
         self.store = store
@@ -95,6 +96,7 @@ class Datagen(Rollout):
     key = "event_id"
     text = "traceback"
     aged_by_requests = False		# the ticker seals and folds
+    compacts = False
 
     def __init__(self, store):
         super().__init__(store)
@@ -130,6 +132,7 @@ class Generic(Rollout):
     stores = "/api/v1/generic"
     rows = "rows"
     text = "text"
+    compacts = False
 
     def __init__(self, store):
         super().__init__(store)

@@ -161,6 +161,37 @@ class Book:
             if not os.path.isfile(path) or os.path.getsize(path) != size:
                 raise AssertionError("named and not so: %s" % path)
 
+    def check_collected(self, server):
+        """Until no garbage is left. What is there then the newest versions
+        name; without a grace and without readers of older ones."""
+        folder = self.kind.directory(server)
+        clients = server.clients_by_worker().values()
+
+        def clean():
+            for client in clients:	# an idle one keeps its view
+                self.kind.list(client)
+            with server.client() as c:
+                self.kind.fold(c)
+                return c.metrics()["memwald_stores_garbage"] == 0
+        wait_for("the garbage to go", clean, 30)
+        data = [f for _, _, files in memwal.fragments(folder).values()
+                for f in files]
+        left = {"data": sorted(data), "_versions": 1, "_collect": 0}
+        seen = {}
+        for name in left:
+            path = os.path.join(folder, name)
+            names = [n for n in os.listdir(path) if not n.startswith(
+                (".tmp-", "latest"))] if os.path.isdir(path) else []
+            seen[name] = sorted(names) if name == "data" else len(names)
+        for shard in memwal.shards(folder).values():
+            left[shard.path], seen[shard.path] = 0, len([
+                n for n in os.listdir(shard.path) if "_gen_" in n])
+        if seen != left:
+            raise AssertionError("left of a collection: %s, and not %s" % (
+                seen, left))
+        for client in clients:
+            client.close()
+
     def settle(self, server):
         """Until nothing is left to seal or fold."""
         with server.client() as c:

@@ -467,7 +467,7 @@ errors_leave_no_descriptor(void **state)
 	    "claim_sentinel=fail:5:1", "claim_entry=fail:5:1",
 	    "wal_rotate=fail:5:1", "object_put=fail:5:1",
 	    "object_sync=fail:5:1", "object_link=fail:28:1",
-	    "object_write=fail:28:1" };
+	    "object_write=fail:28:2" };	/* a small one is tried, too */
 	struct owner a = own_claim(0), o = owner_of(0);
 	uint32_t before;
 	size_t i;

@@ -63,7 +63,9 @@ it_lasts_until_it_is_released(void **state)
 	assert_int_equal(pin(base), base + 1);
 	forget_all();
 	assert_int_equal(pinned(), base);
+	(void)shm_store_untouch(ref);
 	assert_int_equal(pin(0), base + 2);
+	assert_true(shm_store_untouch(ref));	/* the next tick looks */
 	assert_int_equal(pin(0), base + 2);
 	forget_all();
 	assert_int_equal(pinned(), 0);

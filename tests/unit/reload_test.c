@@ -203,29 +203,76 @@ a_stale_slot_is_loaded_as_a_whole(void **state)
 
 /* ---- shards of others */
 
+/* As of a claim that began so many seconds ago. */
 static void
-another_instances_tail_counts_while_it_is_not_fenced(void **state)
+put_fence(const struct uuid *shard, uint64_t position, int ago)
+{
+	struct timespec times[2];
+	int fd;
+
+	see_ok(wal_put_sentinel(dir, shard, 2, &position));
+	fd = open_wal(shard, position);
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	times[0].tv_sec -= ago;
+	times[1] = times[0];
+	assert_int_equal(futimens(fd, times), 0);
+	close(fd);
+}
+
+/* Who fenced it has died, or found no room: what is there was read after the
+ * fence, and counts. What the next claim records counts as well. */
+static void
+another_instances_fenced_tail_counts(void **state)
 {
 	struct uuid shard = uuid_random();
-	uint64_t sentinel;
 	struct claim c, next;
 
 	(void)state;
 	commit_to(&shard, 10, "k1", "a", &c);
 	see_ok(reload_others(dir, kind, ref));
 	see_store("k1=a");
-	/* Fenced, and who fenced it may have read less. */
+	put_fence(&shard, c.entry.position + 1, 10);
 	forget_all();
-	sentinel = c.entry.position + 1;
-	see_ok(wal_put_sentinel(dir, &shard, 2, &sentinel));
-	forget_all();
-	see_store("");
-	/* What its successor records counts again. */
+	see_store("k1=a");
 	see_ok(claim_shard(dir, &shard, &shape_of()->schema, &next));
 	forget_all();
 	see_store("k1=a");
 	wal_writer_close(&c.entry);
 	wal_writer_close(&next.entry);
+}
+
+static int
+load_it(void *arg)
+{
+	(void)arg;
+	return err_is(reload_slot(dir, kind, ref));
+}
+
+/* Who fenced it is about to record how much of it he has read: less than there
+ * is by now. */
+static void
+another_instances_claim_is_waited_for(void **state)
+{
+	struct uuid shard = uuid_random();
+	struct wal_start start = { .epoch = 2, .size_bytes = WAL_ENTRY_MIN };
+	struct wal_writer entry;
+	struct claim c;
+	pid_t pid;
+
+	(void)state;
+	commit_to(&shard, 10, "k1", "a", &c);
+	put_fence(&shard, c.entry.position + 1, -3600);
+	pid = test_fork_stopped(SHM_WORKER(0), load_it, NULL,
+	    "reload_listed=stop:1");
+	start.position = c.entry.position + 2;
+	start.closes = (struct wal_end){ c.entry.position,
+	    c.entry.head_bytes };
+	see_ok(wal_entry_start(dir, &shard, &shape_of()->schema, &start,
+	    &entry));
+	assert_int_equal(test_go_on(SHM_WORKER(0), pid), 0);
+	see_store("");
+	wal_writer_close(&c.entry);
+	wal_writer_close(&entry);
 }
 
 /* Our own ordinal's counts in any case: its writer is dead, and who claims it
@@ -270,13 +317,6 @@ others_move_on(void **state)
 	    number)).version, 2);
 	wal_writer_close(&c.entry);
 	see_store("k1=a");
-}
-
-static int
-load_it(void *arg)
-{
-	(void)arg;
-	return err_is(reload_slot(dir, kind, ref));
 }
 
 /* Its owner goes on to the next entry between the list of entries and the look
@@ -415,7 +455,8 @@ main(void)
 		store_test(another_hosts_sequence_is_bounded),
 		store_test(our_own_sequence_is_adopted_in_any_case),
 		store_test(a_stale_slot_is_loaded_as_a_whole),
-		store_test(another_instances_tail_counts_while_it_is_not_fenced),
+		store_test(another_instances_fenced_tail_counts),
+		store_test(another_instances_claim_is_waited_for),
 		store_test(our_own_fenced_tail_counts),
 		store_test(another_instances_entry_may_rotate_meanwhile),
 		store_test(others_move_on),

@@ -2,6 +2,7 @@
 
 #include "common/hash.h"
 #include "worker/store/row.h"
+#include "worker/store/tail_cache.h"
 
 static struct tail *
 new_tail(const struct owner *o)
@@ -516,6 +517,49 @@ a_point_beyond_all_entries(void **state)
 	own_end(&o);
 }
 
+/* Many at once: none pushes another out. */
+static void
+a_kept_batch_is_not_read_again(void **state)
+{
+	struct owner o = own_claim(0);
+	struct tail *t = new_tail(&o);
+	const struct batch *batch;
+	struct tail_row rows[20];
+	struct tail_cache *c;
+	char key[16];
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		see_ok(own_put(&o, key, "a"));
+	}
+	follow(t, 0, &o);
+	see_ok(tail_cache_new(&c));
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		struct slice k;
+
+		snprintf(key, sizeof(key), "k%u", i);
+		k = slice_of(key);
+		assert_true(tail_find(t, k, hash_bytes(k.ptr, k.len), 0,
+		    &rows[i]));
+		see_ok(tail_cache_read(c, rows[i].batch, shape_of(), &batch));
+	}
+	for (i = 0; i < ARRAY_LEN(rows); i++)
+		spoil(&o, rows[i].batch->position, rows[i].batch->offset);
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		see_ok(tail_cache_read(c, rows[i].batch, shape_of(), &batch));
+		assert_true(slice_eq(array_slice(&batch->columns[ROLLOUT_id],
+		    rows[i].row), rows[i].key));
+	}
+	tail_cache_clear(c);
+	see_error(tail_cache_read(c, rows[0].batch, shape_of(), &batch),
+	    CORRUPT);
+	tail_cache_free(c);
+	tail_free(t);
+	own_end(&o);
+}
+
 int
 main(void)
 {
@@ -535,6 +579,7 @@ main(void)
 		store_test(a_head_with_closes_is_damaged),
 		store_test(a_missing_entry_asks_for_a_newer_view),
 		store_test(a_point_beyond_all_entries),
+		store_test(a_kept_batch_is_not_read_again),
 	};
 
 	return cmocka_run_group_tests(tests, store_group, store_group_end);

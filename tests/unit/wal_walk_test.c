@@ -17,11 +17,14 @@
 
 /*
  * An entry with small and large batches, as bytes and as a file. Whatever is
- * done to it, the walk over the file finds what the scan of the bytes finds.
+ * done to it, the walk over the file finds what the scan of the bytes finds,
+ * with no more memory than a window's while nothing is wrong. A window holds
+ * one of the batches of 600 KiB and a part of the next.
  */
 
+#define KIB	(1u << 10)
 #define MIB	(1u << 20)
-#define BATCHES	5
+#define BATCHES	12
 #define PAD	4096u
 #define FOUND_MAX 16
 
@@ -34,9 +37,11 @@ static const struct arrow_field fields[] = {
 static const struct arrow_schema schema = { ARRAY_LEN(fields), fields, 0, NULL };
 static const bool far_columns[] = { false, true, true, true };
 
-/* MiB of blob in each of the two rows of a batch. */
+/* KiB of blob in each of the two rows of a batch. */
 static const uint32_t sizes[BATCHES][2] = {
-	{ 0, 0 }, { 5, 12 }, { 0, 0 }, { 1, 0 }, { 0, 0 },
+	{ 0, 0 }, { 5 * KIB, 12 * KIB }, { 0, 0 }, { KIB, 0 }, { 0, 0 },
+	{ 300, 300 }, { 300, 300 }, { 0, 0 }, { 300, 300 }, { 500, 100 },
+	{ 300, 300 }, { 0, 0 },
 };
 
 static struct buf entry;		/* it begins with its first batch */
@@ -59,7 +64,7 @@ fill(char *to, size_t len, uint32_t seed)
 static void
 add_row(struct builder *b, uint32_t batch, uint32_t row)
 {
-	size_t len = (size_t)sizes[batch][row] * MIB + 8 * row;
+	size_t len = (size_t)sizes[batch][row] * KIB + 8 * row;
 	char id[16];
 
 	snprintf(id, sizeof(id), "b%u-%u", batch, row);
@@ -174,6 +179,7 @@ see_the_same_ends(void)
 	see_the_same(entry.len, 0);
 	see_the_same(entry.len, begins[BATCHES]);
 	see_the_same(begins[4], begins[BATCHES]);
+	see_the_same(begins[9], begins[BATCHES]);
 }
 
 static void
@@ -195,6 +201,8 @@ cut(void **state)
 	see_the_same(begins[2] - 8, begins[BATCHES]);
 	see_the_same(begins[3] + 64, 0);
 	see_the_same(begins[1] + 4, begins[BATCHES]);
+	see_the_same(begins[7] - 8, 0);
+	see_the_same(begins[6] + 64, begins[BATCHES]);
 }
 
 static void
@@ -208,7 +216,8 @@ static void
 spoilt(void **state)
 {
 	const uint64_t at[] = { begins[1], begins[1] + 40, begins[1] + 8 * MIB,
-	    begins[0] + 5, begins[3] + 4096 };
+	    begins[0] + 5, begins[3] + 4096, begins[5] + 4096, begins[6] + 40,
+	    begins[8] + 500 * KIB, begins[10] + 4096 };
 	uint32_t i;
 
 	(void)state;
@@ -225,7 +234,7 @@ static void
 see_far(const struct batch *b)
 {
 	const struct array *blob = &b->columns[1];
-	size_t len = (size_t)sizes[1][1] * MIB + 8;
+	size_t len = (size_t)sizes[1][1] * KIB + 8;
 	struct arena rows;
 	struct batch row;
 	char *want = malloc(len);
@@ -255,7 +264,7 @@ see_far(const struct batch *b)
 	assert_true(array_is_null(&row.columns[2], 0));
 	assert_false(array_bool(&row.columns[3], 0));
 	assert_int_equal(array_length(&row.columns[1], 0),
-	    (uint64_t)sizes[1][0] * MIB);
+	    (uint64_t)sizes[1][0] * KIB);
 	arena_free(&rows);
 	free(want);
 }
@@ -290,6 +299,66 @@ blobs_stay_in_the_file(void **state)
 	arena_free(&few);
 }
 
+static void
+see_near(const struct batch *b, uint32_t batch)
+{
+	char id[16], *want = malloc(MIB);
+	uint32_t row;
+
+	assert_int_equal(b->row_count, 2);
+	assert_false(batch_is_far(b));
+	for (row = 0; row < 2; row++) {
+		size_t len = (size_t)sizes[batch][row] * KIB + 8 * row;
+
+		snprintf(id, sizeof(id), "b%u-%u", batch, row);
+		assert_true(slice_eq(array_slice(&b->columns[0], row),
+		    slice_of(id)));
+		fill(want, len, batch * 2 + row);
+		assert_true(slice_eq(array_slice(&b->columns[1], row),
+		    slice_make(want, len)));
+	}
+	free(want);
+}
+
+static void
+memory_is_that_of_a_window(void **state)
+{
+	struct wal_batch found;
+	enum wal_found what;
+	struct batch batch;
+	struct arena rows;
+	struct wal_walk w;
+	uint32_t i;
+
+	(void)state;
+	arena_init(&rows, 2 * MIB);
+	wal_walk_init(&w, fd, true, 0, entry.len);
+	wal_walk_set_end(&w, begins[BATCHES]);
+	for (i = 0; i < BATCHES; i++) {
+		assert_false(err_is(wal_walk_next(&w, &what, &found)));
+		assert_int_equal(what, WAL_BATCH);
+		assert_int_equal(w.whole_end, begins[i + 1]);
+		assert_in_range(w.room, 1, MIB);
+		/* The one before was read with it: one window for both. */
+		if (i == 7)
+			assert_int_equal(w.scan.base, begins[6]);
+		if (i == 1)
+			continue;
+		arena_reset(&rows);
+		assert_false(err_is(wal_walk_read(&w, &found, &schema,
+		    far_columns, &rows, &batch)));
+		see_near(&batch, i);
+		/* It is in the window: nothing of it is read again. */
+		if (i != 3)
+			assert_in_range(rows.total_bytes, 1, 64 * KIB);
+	}
+	assert_false(err_is(wal_walk_next(&w, &what, &found)));
+	assert_int_equal(what, WAL_END);
+	assert_in_range(w.room, 1, MIB);
+	wal_walk_free(&w);
+	arena_free(&rows);
+}
+
 int
 main(void)
 {
@@ -298,6 +367,7 @@ main(void)
 		cmocka_unit_test(cut),
 		cmocka_unit_test(spoilt),
 		cmocka_unit_test(blobs_stay_in_the_file),
+		cmocka_unit_test(memory_is_that_of_a_window),
 	};
 
 	return cmocka_run_group_tests(tests, make_entry, drop_entry);

@@ -248,3 +248,14 @@ object_sync(int fd)
 		return FAIL_OS(IO, "sync entry");
 	return OK;
 }
+
+struct err
+object_entry_modified(int fd, uint64_t *modified_us)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return FAIL_OS(IO, "ask for the time of an entry");
+	*modified_us = temp_modified_us(&st);
+	return OK;
+}

@@ -51,6 +51,8 @@ void object_entry_abandon(struct object_dir *, struct object_entry *);
 /* For readers, and to sync it: a read only descriptor. */
 struct err object_entry_open(struct object_dir *, const char *name, int *fd,
     uint64_t *size_bytes) MUST_CHECK;
+/* When it was last written, of the wall clock. */
+struct err object_entry_modified(int fd, uint64_t *modified_us) MUST_CHECK;
 
 /* Gives back the blocks of an entry behind its first bytes, which stay, as do
  * its name and size; adds to *bytes what that freed. Done before, or a file

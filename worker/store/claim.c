@@ -68,19 +68,44 @@ read_tail(struct object_dir *dir, const struct uuid *shard,
 	return OK;
 }
 
+/* Room for the first data entry, before the sentinel takes any: a full disk
+ * that had room for the small one alone would leave a claim half done, and
+ * other instances waiting for its end. */
+static struct err
+make_entry(struct object_dir *dir, const struct uuid *shard,
+    struct object_entry *made)
+{
+	char folder[WAL_PATH_MAX];
+	struct err e;
+
+	if (!object_can_append(dir))
+		return OK;
+	wal_folder(shard, folder);
+	e = object_entry_create(dir, folder, WAL_ENTRY_MIN, made);
+	/* A nearly full disk may still have room for a few commits. */
+	if (e.kind == ERR_FULL)
+		e = object_entry_create(dir, folder, WAL_HEAD_PEEK, made);
+	if (err_is(e))
+		made->fd = -1;
+	return e;
+}
+
 struct err
 claim_shard(struct object_dir *dir, const struct uuid *shard,
     const struct arrow_schema *schema, struct claim *out)
 {
 	struct shard_manifest mine, now;
 	struct wal_start start = { .size_bytes = WAL_ENTRY_MIN };
+	struct object_entry made = { .fd = -1 };
 	struct arena arena;
 	uint64_t sentinel;
 	struct claim c;
 	struct err e;
 
 	arena_init(&arena, CLAIM_BYTES_MAX);
-	e = FAULT(claim_epoch);
+	e = make_entry(dir, shard, &made);
+	if (!err_is(e))
+		e = FAULT(claim_epoch);
 	if (!err_is(e))
 		e = shard_manifest_change(dir, shard, raise_epoch, NULL,
 		    &arena, &mine);
@@ -106,13 +131,17 @@ claim_shard(struct object_dir *dir, const struct uuid *shard,
 		goto out;
 	start.position = sentinel + 1;
 	start.epoch = mine.epoch;
+	start.prepared = made.fd < 0 ? NULL : &made;
 	e = wal_entry_start(dir, shard, schema, &start, &c.entry);
+	made.fd = -1;
 	if (err_is(e))
 		goto out;
 	c.manifest = now;
 	c.manifest.generations = NULL;	/* they lie in our arena */
 	*out = c;
 out:
+	if (made.fd >= 0)
+		object_entry_abandon(dir, &made);
 	if (err_is(e)) {
 		log_err(LOG_DEBUG, e, "claim failed");
 		if (e.kind == ERR_CORRUPT || e.kind == ERR_UNSUPPORTED)

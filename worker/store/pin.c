@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/fault.h"
 #include "shm/view.h"
 #include "worker/lance/commit.h"
 #include "worker/store/pin.h"
@@ -79,6 +80,7 @@ pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
 	e = commit_run(dir, build, &p, errors, &result);
 	if (err_is(e))
 		return e;
+	FAULT_HERE(pin_committed);
 	if (version != 0) {
 		e = table_version_exists(dir, version);
 		if (e.kind == ERR_NOT_FOUND && result.written)
@@ -87,5 +89,9 @@ pin_change(struct object_dir *dir, struct shm_ref ref, uint64_t version,
 			return e;
 	}
 	*base_version = result.version;
-	return shm_view_raise_base(ref, result.version, version);
+	e = shm_view_raise_base(ref, result.version, version);
+	/* Ticks passed over it, and forgot that it had garbage. */
+	if (!err_is(e) && version == 0)
+		shm_store_touch(ref);
+	return e;
 }

@@ -41,7 +41,8 @@
 /* The version that a newest version pins its store to; 0: none. */
 uint64_t pin_of(const struct table *newest);
 
-/* Pins to a version, or releases (0), and tells the slot. *base_version: the
+/* Pins to a version, or releases (0), and tells the slot; one that is released
+ * is due at the next tick. *base_version: the
  * newest one afterwards. For the pool: blocks. errors: for texts. */
 struct err pin_change(struct object_dir *, struct shm_ref, uint64_t version,
     struct arena *errors, uint64_t *base_version) MUST_CHECK;

@@ -16,21 +16,38 @@ appends_end(uint32_t reads_end)
 	return reads_end - reads_end / 8;
 }
 
+static bool
+stops_reads(const struct config *c, const struct shm_store_info *info)
+{
+	uint32_t most = CONFIG_NOW(c, rollout_wal_pending_max_generations);
+
+	return most != 0 && info->pending_generations > most;
+}
+
+/* What others have left is no reason: it does not go away by what is done here,
+ * and what is known of it is only as new as the last read. */
+static bool
+stops_appends(const struct config *c, const struct shm_store_info *info)
+{
+	uint32_t most = CONFIG_NOW(c, rollout_wal_pending_max_generations);
+	uint64_t limit = CONFIG_NOW(c, backlog_max_bytes);
+
+	return (most != 0 && info->own_generations >= appends_end(most)) ||
+	    (limit != 0 && info->own_bytes >= limit);
+}
+
 static enum shm_pressure
 level_of(const struct config *c, const struct shm_store_info *info)
 {
 	uint32_t warn = CONFIG_NOW(c, rollout_wal_pending_warn_generations);
-	uint32_t most = CONFIG_NOW(c, rollout_wal_pending_max_generations);
-	uint64_t bytes = info->pending_bytes + info->tail_bytes;
 	uint64_t limit = CONFIG_NOW(c, backlog_max_bytes);
 
-	if (most != 0 && info->pending_generations > most)
+	if (stops_reads(c, info))
 		return SHM_PRESSURE_NO_READS;
-	if ((most != 0 && info->pending_generations >= appends_end(most)) ||
-	    (limit != 0 && bytes >= limit))
+	if (stops_appends(c, info))
 		return SHM_PRESSURE_NO_APPENDS;
-	if ((warn != 0 && info->pending_generations_max >= warn) ||
-	    (limit != 0 && bytes >= limit / 2))
+	if ((warn != 0 && info->own_generations_max >= warn) ||
+	    (limit != 0 && info->own_bytes >= limit / 2))
 		return SHM_PRESSURE_FOLDS_FIRST;
 	return SHM_PRESSURE_NONE;
 }
@@ -40,8 +57,8 @@ meaning_of(enum shm_pressure level)
 {
 	switch (level) {
 	case SHM_PRESSURE_NO_READS:
-		return "appends and reads are refused until some is folded: "
-		    "check that folds succeed";
+		return "reads are refused until some is folded: check that "
+		    "folds succeed, of every instance";
 	case SHM_PRESSURE_NO_APPENDS:
 		return "appends are refused until some is folded: check that "
 		    "seals and folds succeed";
@@ -85,6 +102,17 @@ pressure_look(const struct config *c, struct shm_ref ref)
 	return level;
 }
 
+static bool
+look_at_appends(const struct config *c, struct shm_ref ref)
+{
+	struct shm_store_info info;
+
+	if (!shm_store_peek(ref, &info))
+		return false;
+	note(&info, level_of(c, &info));
+	return stops_appends(c, &info);
+}
+
 /* The reply is for nobody: the next look sees what came of it. */
 static void
 ask_for_tick(const struct store *s)
@@ -104,10 +132,11 @@ pressure_append(struct store *s)
 	uint64_t now_ns = loop_now_ns(s->engine->loop);
 
 	if (s->pressure_ns == 0 || now_ns - s->pressure_ns > PRESSURE_SPAN_NS) {
-		s->pressure = pressure_look(s->engine->config, s->ref);
+		s->appends_stopped = look_at_appends(s->engine->config,
+		    s->ref);
 		s->pressure_ns = now_ns;
 	}
-	if (s->pressure < SHM_PRESSURE_NO_APPENDS)
+	if (!s->appends_stopped)
 		return OK;
 	shm_metric_add(METRIC_memwald_appends_refused_total, s->kind->id, 1);
 	if (s->tick_asked_ns == 0 || now_ns - s->tick_asked_ns > ASK_SPAN_NS) {
@@ -125,7 +154,7 @@ pressure_read(const struct config *c, struct shm_ref ref)
 
 	/* At a pinned version no generation is read. */
 	if (!shm_store_peek(ref, &info) || info.pinned_version != 0 ||
-	    level_of(c, &info) < SHM_PRESSURE_NO_READS)
+	    !stops_reads(c, &info))
 		return OK;
 	note(&info, SHM_PRESSURE_NO_READS);
 	return FAIL(BACKLOG, "too many pending WAL generations, try again when "

@@ -11,13 +11,15 @@
  *	folds_first	a shard has PENDING_WARN generations, or the bytes are
  *			half of --backlog-max-bytes: it is folded before other
  *			stores
- *	no_appends	all shards together have 7/8 of PENDING_MAX generations,
+ *	no_appends	the shards together have 7/8 of PENDING_MAX generations,
  *			or the bytes are at their maximum: appends are refused.
  *			The last eighth is for what is in tails by then
- *	no_reads	more than PENDING_MAX generations: reads are refused too,
- *			before they open any
+ *	no_reads	more than PENDING_MAX generations, with those of other
+ *			instances, which a read opens as well: reads are
+ *			refused, before they open any
  *
- * All end by themselves, when enough was folded. Who refuses an append asks for
+ * The first two go by what this instance can age, and so end by themselves, when
+ * enough was folded; the last ends when whoever has the shards folds them. Who refuses an append asks for
  * a tick, so that it does even where no ticker runs.
  *
  * The level that was last seen is noted in the slot, for metrics and the status

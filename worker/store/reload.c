@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "shm/instance.h"
@@ -11,6 +12,7 @@
 #include "shm/view.h"
 #include "worker/lance/shard_manifest.h"
 #include "worker/lance/table.h"
+#include "worker/object/retry.h"
 #include "worker/store/pin.h"
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
@@ -21,6 +23,8 @@
 #define SHARDS_MAX	65536u
 
 #define LIST_TRIES	16	/* of entries that rotate meanwhile */
+/* A claim is two puts and a sync. */
+#define CLAIM_SPAN_NS	NS_PER_SEC
 
 struct loading {
 	struct object_dir *dir;
@@ -104,6 +108,27 @@ is_local(const struct loading *l, uint32_t i)
 	return l->marks[i].shard < SHM_SHARD_RECORD;
 }
 
+struct tail_end {		/* of a shard whose owner does not announce it */
+	const struct uuid *shard;
+	bool ours;
+	bool waited;			/* for a claim that does not end */
+	uint64_t replay_after;
+	struct wal_end point;		/* position 0: there is no tail */
+	uint64_t bytes;			/* up to there */
+};
+
+enum decided { DECIDED, LIST_AGAIN, BEING_CLAIMED };
+
+/* Whether the newest sentinel's claim takes longer than claims do: who put it
+ * has died, or found no room for its entry. */
+static bool
+is_claim_old(const struct wal_list *list)
+{
+	uint64_t put_us = list->spans[list->count - 1].modified_us;
+
+	return put_us + CLAIM_SPAN_NS / NS_PER_US <= clock_wall_us();
+}
+
 /*
  * Whether nobody but this server's workers can have written a shard since it
  * had no live claim here: its ordinal is ours, and so was the lease all the
@@ -122,21 +147,31 @@ is_ours(uint32_t number)
  * Whether what was read of an entry counts although no successor records its
  * end. Of shards that are ours it does: their writer is dead, and who claims them
  * next reads at least as much. Another instance's may be alive: its entry
- * counts only while the position behind it is absent, for else it was fenced
- * and a claimer may have read less (the reader of the model).
+ * counts while the position behind it is absent. If that is taken, the entry
+ * was fenced, and who did that may have read less (the reader of the model
+ * waits then): its own entry, a moment later, records how much. Where none
+ * comes, all that was acknowledged lies in what was read after the fence, and
+ * the next to claim reads at least as much; so then it counts, too.
  */
 static struct err
-check_undecided(struct loading *l, const struct uuid *shard, bool local,
-    const struct wal_span *s, bool *counts)
+check_undecided(struct loading *l, const struct tail_end *t,
+    const struct wal_list *list, uint32_t i, enum decided *decided)
 {
-	struct err e = OK;
+	const struct wal_span *s = &list->spans[i];
+	struct err e;
 
-	*counts = true;
-	if (s->recorded || local)
+	*decided = DECIDED;
+	if (s->recorded || t->ours)
 		return OK;
-	e = wal_exists(l->dir, shard, s->position + 1);
-	*counts = e.kind == ERR_NOT_FOUND;
-	return *counts ? OK : e;
+	if (i + 1 < list->count) {
+		if (!t->waited && !is_claim_old(list))
+			*decided = BEING_CLAIMED;
+		return OK;
+	}
+	e = wal_exists(l->dir, t->shard, s->position + 1);
+	if (!err_is(e))
+		*decided = LIST_AGAIN;
+	return e.kind == ERR_NOT_FOUND ? OK : e;
 }
 
 /* Up to where it is followed: all of it waits for a seal. */
@@ -157,28 +192,18 @@ bytes_up_to(const struct wal_list *list, struct wal_end to)
 	return bytes;
 }
 
-/* Where a tail ends by its entries as they were just listed. */
-struct found_tail {
-	struct wal_end end;
-	uint64_t bytes;			/* up to there */
-	bool moved;			/* another instance's last entry has got
-					 * a successor since: its end, which did
-					 * not count, may be recorded by now */
-};
-
+/* Where the tail ends by its entries as they are listed now. */
 static struct err
-find_commit(struct loading *l, const struct uuid *shard, bool local,
-    uint64_t replay_after, struct found_tail *out)
+find_commit(struct loading *l, struct tail_end *t, enum decided *decided)
 {
-	struct wal_end point = { 0, 0 };
 	struct wal_found_end found;
 	struct wal_list list;
-	bool counts;
 	struct err e;
 	uint32_t i;
 
-	*out = (struct found_tail){ .moved = false };
-	e = wal_list_read(l->dir, shard, replay_after, &l->arena, &list);
+	*decided = DECIDED;
+	t->point = (struct wal_end){ 0, 0 };
+	e = wal_list_read(l->dir, t->shard, t->replay_after, &l->arena, &list);
 	if (err_is(e))
 		return e;
 	FAULT_HERE(reload_listed);
@@ -187,28 +212,43 @@ find_commit(struct loading *l, const struct uuid *shard, bool local,
 
 		if (s->sentinel)
 			continue;
-		e = wal_find_end(l->dir, shard, s, &found);
+		e = wal_find_end(l->dir, t->shard, s, &found);
 		if (!err_is(e))
-			e = check_undecided(l, shard, local, s, &counts);
-		if (err_is(e))
+			e = check_undecided(l, t, &list, i, decided);
+		if (err_is(e) || *decided != DECIDED)
 			return e;
-		if (!counts && i == list.count - 1) {
-			out->moved = true;
-			return OK;
-		}
-		if (!counts)
-			continue;
 		/* Without a batch it is no tail: raised to it, every start
 		 * would claim the shard anew only to close it. */
-		if (point.position == 0)
-			point = wal_span_end(s, &found);
-		note_sequence(l, local, found.sequence);
-		if (found.sequence != 0 && point.position != 0)
+		if (t->point.position == 0)
+			t->point = wal_span_end(s, &found);
+		note_sequence(l, t->local, found.sequence);
+		if (found.sequence != 0 && t->point.position != 0)
 			break;
 	}
-	out->end = point;
-	out->bytes = bytes_up_to(&list, point);
+	t->bytes = bytes_up_to(&list, t->point);
 	return OK;
+}
+
+/* Until what was listed is decided. */
+static struct err
+find_decided_commit(struct loading *l, struct tail_end *t)
+{
+	enum decided decided;
+	struct object_retry r;
+	struct err e;
+	int tries = 0;
+
+	object_retry_begin(&r, CLAIM_SPAN_NS);
+	for (;;) {
+		e = find_commit(l, t, &decided);
+		if (err_is(e) || decided == DECIDED)
+			return e;
+		if (decided == BEING_CLAIMED)
+			t->waited = !object_retry_wait(&r);
+		else if (++tries == LIST_TRIES)
+			return FAIL(UNAVAILABLE, "another instance's entries "
+			    "change faster than they are read, try again");
+	}
 }
 
 /* Reads the end of a tail that no live claim announces. */
@@ -217,27 +257,21 @@ load_commit(struct loading *l, const struct uuid *shard, uint32_t number,
     bool ours, uint64_t replay_after)
 {
 	struct shm_shard_state *state = shm_store_shard(l->ref, number);
-	struct found_tail tail = { .moved = true };
-	struct err e;
-	int tries;
+	struct tail_end t = { .shard = shard, .ours = ours,
+	    .replay_after = replay_after };
+	struct err e = find_decided_commit(l, &t);
 
-	for (tries = 0; tail.moved && tries < LIST_TRIES; tries++) {
-		e = find_commit(l, shard, ours, replay_after, &tail);
-		if (err_is(e))
-			return e;
-	}
-	if (tail.moved)
-		return FAIL(UNAVAILABLE, "another instance's entries change "
-		    "faster than they are read, try again");
+	if (err_is(e))
+		return e;
 	FAULT_HERE(reload_commit);
 	/* Who claimed meanwhile announces what he has acknowledged, while we
 	 * may have read what he has only written. */
-	if (tail.end.position != 0 && !shm_shard_claimed(state).live) {
-		shm_shard_raise(state, (struct shm_point){ tail.end.position,
-		    tail.end.end });
+	if (t.point.position != 0 && !shm_shard_claimed(state).live) {
+		shm_shard_raise(state, (struct shm_point){ t.point.position,
+		    t.point.end });
 		/* The slot stays until it is sealed: else nobody would know. */
 		if (number < SHM_SHARD_RECORD) {
-			shm_shard_tail_found(state, tail.bytes);
+			shm_shard_tail_found(state, t.bytes);
 			shm_store_touch(l->ref);
 		}
 	}

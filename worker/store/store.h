@@ -73,7 +73,7 @@ struct store {
 	struct list past_viewers;	/* store_wait */
 
 	struct writer *writer;		/* NULL before the first append */
-	enum shm_pressure pressure;	/* pressure.h: as it was last seen, */
+	bool appends_stopped;		/* pressure.h: as it was last seen, */
 	uint64_t pressure_ns;		/* then */
 	uint64_t tick_asked_ns;
 };

@@ -377,6 +377,18 @@ read_to(struct tail *t, struct tail_entry *e, uint64_t end)
 	return err;
 }
 
+/*
+ * Of another instance's last entry we read what was written: some of it may not
+ * have been acknowledged, and not be part of it when its successor records where
+ * it ends (design 4: nobody reads past that). Rows cannot be taken out again.
+ */
+static bool
+is_past_end(const struct tail_entry *e, const struct wal_span *s)
+{
+	return e != NULL && !e->whole && e->position == s->position &&
+	    s->recorded && s->end < e->offset;
+}
+
 /* A large one stays open, and is one for itself: its blobs are read from it. */
 static void
 close_whole(struct tail_entry *e, struct err read)
@@ -409,6 +421,10 @@ follow_entries(struct tail *t, struct object_dir *dir, uint64_t after,
 
 		if (s->position > point.position)
 			break;
+		if (is_past_end(e, s)) {
+			tail_trim(t, s->position);
+			return FAIL(CONFLICT, "a wal entry ended before");
+		}
 		if (s->sentinel || (s->whole && s->position <= t->position))
 			continue;
 		if (e == NULL || e->position != s->position || s->whole)
@@ -443,6 +459,8 @@ tail_follow(struct tail *t, struct object_dir *dir, uint64_t replay_after,
 	/* One that is appended to may have got more. */
 	err = follow_entries(t, dir, t->position > replay_after ?
 	    t->position - !whole : replay_after, point, &arena);
+	if (err.kind == ERR_CONFLICT)
+		err = follow_entries(t, dir, replay_after, point, &arena);
 	arena_free(&arena);
 	return err;
 }

@@ -17,6 +17,13 @@ wal_path(const struct uuid *shard, uint64_t position, char *path)
 	shard_wal_name(shard, position, path);
 }
 
+void
+wal_folder(const struct uuid *shard, char *path)
+{
+	wal_path(shard, 1, path);
+	*strrchr(path, '/') = '\0';
+}
+
 struct err
 wal_exists(struct object_dir *dir, const struct uuid *shard, uint64_t position)
 {
@@ -55,7 +62,7 @@ wal_span_read(struct object_dir *dir, const struct uuid *shard, uint64_t positio
 {
 	struct wal_head head;
 	char path[WAL_PATH_MAX];
-	uint64_t size;
+	uint64_t size, put_us = 0;
 	struct err e;
 	int fd;
 
@@ -64,6 +71,8 @@ wal_span_read(struct object_dir *dir, const struct uuid *shard, uint64_t positio
 	if (err_is(e))
 		return e;
 	e = wal_head_load(fd, size, arena, &head);
+	if (!err_is(e) && head.sentinel)
+		e = object_entry_modified(fd, &put_us);
 	close(fd);
 	if (e.kind == ERR_CORRUPT) {
 		/* Cut or overwritten by somebody: what whole batches are left
@@ -78,7 +87,7 @@ wal_span_read(struct object_dir *dir, const struct uuid *shard, uint64_t positio
 		.position = position, .epoch = head.epoch,
 		.head_bytes = head.bytes, .size_bytes = size,
 		.sentinel = head.sentinel, .ours = head.ours,
-		.closes = head.closes,
+		.closes = head.closes, .modified_us = put_us,
 	};
 	if (head.whole_bytes != 0) {
 		span->whole = span->recorded = true;
@@ -332,8 +341,7 @@ wal_entry_start(struct object_dir *dir, const struct uuid *shard,
 		return wal_entry_put(dir, shard, schema, start, writer);
 	MUST(start->large_count == 0 || start->prepared == NULL);
 	wal_path(shard, start->position, path);
-	memcpy(prefix, path, sizeof(prefix));
-	*strrchr(prefix, '/') = '\0';
+	wal_folder(shard, prefix);
 	buf_init(&bytes, WAL_HEAD_MAX + start->first.len);
 	e = wal_head_write(&bytes, &head);
 	head_bytes = bytes.len;

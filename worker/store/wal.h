@@ -45,6 +45,7 @@ struct wal_span {		/* one entry, as a listing found it */
 	bool whole;			/* put whole: recorded by itself */
 	bool damaged;			/* its head cannot be read */
 	struct wal_end closes;		/* what its head records */
+	uint64_t modified_us;		/* of a sentinel: when it was put */
 };
 
 struct wal_list {
@@ -65,6 +66,8 @@ const struct wal_span *wal_list_last(const struct wal_list *);
 /* Name of an entry relative to the store's directory. */
 #define WAL_PATH_MAX 160
 void wal_path(const struct uuid *shard, uint64_t position, char *path);
+/* Of the folder that they lie in. */
+void wal_folder(const struct uuid *shard, char *path);
 /* OK: there is an entry at this position. One look. */
 struct err wal_exists(struct object_dir *, const struct uuid *shard,
     uint64_t position) MUST_CHECK;

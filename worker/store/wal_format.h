@@ -152,5 +152,8 @@ void wal_scan_init(struct wal_scan *, struct slice bytes, bool ours,
 /* Where the entry ends; the bytes may turn out to be fewer. */
 void wal_scan_set_end(struct wal_scan *, uint64_t end);
 enum wal_found wal_scan_next(struct wal_scan *, struct wal_batch *);
+/* The next batch, if what stands there is one and is whole: else nothing is
+ * said and nothing changes, since there may be more behind the bytes. */
+bool wal_scan_take(struct wal_scan *, struct wal_batch *) MUST_CHECK;
 
 #endif

@@ -196,19 +196,23 @@ ends_here(const struct wal_scan *s)
 	    ((!s->end_recorded || !s->ours) && all_zero(between(s, behind, limit)));
 }
 
-static enum wal_found
-take_batch(struct wal_scan *s, const struct look *l, struct wal_batch *b)
+bool
+wal_scan_take(struct wal_scan *s, struct wal_batch *b)
 {
+	struct look l;
+
+	if (!look_at(s, s->offset, &l) || !look_is_whole(&l))
+		return false;
 	*b = (struct wal_batch){
 		.offset = s->offset,
-		.bytes = l->bytes.len,
-		.sequence = l->head.sequence,
-		.message = l->head.message,
+		.bytes = l.bytes.len,
+		.sequence = l.head.sequence,
+		.message = l.head.message,
 	};
-	s->offset += l->bytes.len;
+	s->offset += l.bytes.len;
 	s->whole_end = s->offset;
-	s->sequence = l->head.sequence;
-	return WAL_BATCH;
+	s->sequence = l.head.sequence;
+	return true;
 }
 
 static enum wal_found
@@ -230,15 +234,13 @@ take_damage(struct wal_scan *s, struct wal_batch *b)
 enum wal_found
 wal_scan_next(struct wal_scan *s, struct wal_batch *b)
 {
-	struct look l;
-
 	if (s->offset >= s->end)
 		return WAL_END;
 	/* Fewer bytes than the recorded end says. */
 	if (s->offset >= limit_of(s))
 		return take_damage(s, b);
-	if (look_at(s, s->offset, &l) && look_is_whole(&l))
-		return take_batch(s, &l, b);
+	if (wal_scan_take(s, b))
+		return WAL_BATCH;
 	if (!ends_here(s))
 		return take_damage(s, b);
 	s->offset = s->end;

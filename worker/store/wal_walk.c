@@ -8,9 +8,6 @@
 #include "worker/store/wal_walk.h"
 
 #define PIECE_BYTES	(256u << 10)
-/* Metadata of our largest schema are shorter; longer ones are looked at in
- * memory. */
-#define HEAD_BYTES_MAX	(512u << 10)
 
 void
 wal_walk_init(struct wal_walk *w, int fd, bool ours, uint64_t offset,
@@ -35,6 +32,7 @@ wal_walk_free(struct wal_walk *w)
 {
 	free(w->bytes);
 	w->bytes = NULL;
+	w->room = 0;
 }
 
 static uint64_t
@@ -43,15 +41,32 @@ limit_of(const struct wal_walk *w)
 	return MIN(w->end, w->size);
 }
 
-/* Bytes of the entry in place of those that were there. */
+/* So many bytes of the entry in place of those that were there. */
 static struct err
 load(struct wal_walk *w, uint64_t bytes)
 {
-	wal_walk_free(w);
-	w->bytes = malloc(MAX(bytes, 1ull));
-	if (w->bytes == NULL)
-		return FAIL(NO_MEMORY, "read a wal entry");
+	if (w->bytes == NULL || bytes > w->room) {
+		wal_walk_free(w);
+		w->bytes = malloc(MAX(bytes, 1ull));
+		if (w->bytes == NULL)
+			return FAIL(NO_MEMORY, "read a wal entry");
+		w->room = bytes;
+	}
 	return object_read_at(w->fd, w->bytes, bytes, w->offset);
+}
+
+/* A scan of them. */
+static struct err
+start_scan(struct wal_walk *w, uint64_t bytes)
+{
+	struct err e = load(w, bytes);
+
+	if (err_is(e))
+		return e;
+	wal_scan_init(&w->scan, slice_make(w->bytes, bytes), w->ours,
+	    w->offset);
+	w->scan.sequence = w->sequence;
+	return OK;
 }
 
 static struct err
@@ -101,72 +116,60 @@ check_hash(const struct wal_walk *w, const struct wal_look *l, bool *whole)
 	return e;
 }
 
-/* How many bytes of a message hold its prefix and metadata. */
+/* The batch at the offset, if it is whole in the window, which moves there if
+ * that ends before it. */
 static struct err
-measure_head(int fd, uint64_t offset, uint64_t *bytes)
+take_near(struct wal_walk *w, struct wal_batch *b, bool *taken)
 {
-	uint32_t prefix[2];
-	struct err e = object_read_at(fd, prefix, sizeof(prefix), offset);
+	struct err e;
 
-	if (!err_is(e))
-		*bytes = IPC_PREFIX_BYTES + (uint64_t)prefix[1];
+	/* Behind a large one it still stands before that: then it finds none. */
+	*taken = wal_scan_take(&w->scan, b);
+	if (*taken)
+		return OK;
+	e = start_scan(w, WAL_WINDOW);
+	*taken = !err_is(e) && wal_scan_take(&w->scan, b);
 	return e;
 }
 
-/* The metadata of the message at the offset; false if they are not all there,
- * or not what ours are. */
-static struct err
-read_head(struct wal_walk *w, uint64_t total, struct wal_look *l, bool *found)
-{
-	uint64_t bytes;
-	struct err e = measure_head(w->fd, w->offset, &bytes);
-
-	*found = false;
-	if (err_is(e) || bytes > HEAD_BYTES_MAX || bytes >= total)
-		return e;
-	e = load(w, bytes);
-	if (!err_is(e) && !err_is(ipc_message_read_head(slice_make(w->bytes,
-	    bytes), total, &l->message)))
-		*found = wal_look_fits(l, w->ours);
-	return e;
-}
-
-/* The batch at the offset, if it is whole, its body left where it is. */
+/* The batch at the offset, where the window begins, if it is whole; its body
+ * is left where it is. */
 static struct err
 take_large(struct wal_walk *w, struct wal_batch *b, bool *taken)
 {
 	struct wal_look l;
 	struct err e;
 
-	e = read_head(w, limit_of(w) - w->offset, &l, taken);
-	if (!err_is(e) && *taken)
-		e = check_hash(w, &l, taken);
+	if (err_is(ipc_message_read_head(w->scan.bytes,
+	    limit_of(w) - w->offset, &l.message)) || !wal_look_fits(&l, w->ours))
+		return OK;
+	e = check_hash(w, &l, taken);
 	if (err_is(e) || !*taken)
 		return e;
 	*b = (struct wal_batch){
 		.offset = w->offset, .bytes = l.message.bytes,
 		.sequence = l.sequence, .message = l.message,
 	};
-	w->offset += l.message.bytes;
-	w->whole_end = w->offset;
-	w->sequence = l.sequence;
 	return OK;
 }
 
+/* The next batch while there is more than a window; not taken: it is not whole,
+ * or the rest is to be looked at in memory. */
 static struct err
-start_scan(struct wal_walk *w)
+take(struct wal_walk *w, struct wal_batch *b, bool *taken)
 {
-	uint64_t bytes = w->size - w->offset;
-	struct err e = load(w, bytes);
+	struct err e;
 
-	if (err_is(e))
+	if (w->scanning || limit_of(w) - w->offset <= WAL_WINDOW)
+		return OK;
+	e = take_near(w, b, taken);
+	if (!err_is(e) && !*taken)
+		e = take_large(w, b, taken);
+	if (err_is(e) || !*taken)
 		return e;
-	wal_scan_init(&w->scan, slice_make(w->bytes, bytes), w->ours,
-	    w->offset);
-	w->scan.sequence = w->sequence;
-	if (w->end_recorded)
-		wal_scan_set_end(&w->scan, w->end);
-	w->scanning = true;
+	w->offset += b->bytes;
+	w->whole_end = w->offset;
+	w->sequence = b->sequence;
 	return OK;
 }
 
@@ -174,21 +177,20 @@ struct err
 wal_walk_next(struct wal_walk *w, enum wal_found *what, struct wal_batch *b)
 {
 	bool taken = false;
-	struct err e = OK;
+	struct err e = take(w, b, &taken);
 
-	if (!w->scanning && limit_of(w) - w->offset > WAL_WINDOW) {
-		e = take_large(w, b, &taken);
-		if (err_is(e))
-			return e;
+	if (!err_is(e) && !w->scanning && !taken) {
+		e = start_scan(w, w->size - w->offset);
+		if (w->end_recorded)
+			wal_scan_set_end(&w->scan, w->end);
+		w->scanning = !err_is(e);
 	}
+	if (err_is(e))
+		return e;
 	if (taken) {
 		*what = WAL_BATCH;
 		return OK;
 	}
-	if (!w->scanning)
-		e = start_scan(w);
-	if (err_is(e))
-		return e;
 	*what = wal_scan_next(&w->scan, b);
 	w->whole_end = w->scan.whole_end;
 	w->sequence = w->scan.sequence;
@@ -217,6 +219,18 @@ wal_walk_read(const struct wal_walk *w, const struct wal_batch *b,
 		return ipc_batch_read(m, schema, arena, batch);
 	return read_far(w->fd, m, b->offset + m->bytes - m->body.len, schema,
 	    columns, arena, batch);
+}
+
+/* How many bytes of a message hold its prefix and metadata. */
+static struct err
+measure_head(int fd, uint64_t offset, uint64_t *bytes)
+{
+	uint32_t prefix[2];
+	struct err e = object_read_at(fd, prefix, sizeof(prefix), offset);
+
+	if (!err_is(e))
+		*bytes = IPC_PREFIX_BYTES + (uint64_t)prefix[1];
+	return e;
 }
 
 struct err

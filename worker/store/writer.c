@@ -257,8 +257,7 @@ make_next(struct op *op)
 	struct writer *w = CONTAINER_OF(op, struct writer, next_op);
 	char prefix[WAL_PATH_MAX];
 
-	wal_path(&w->shard, 1, prefix);
-	*strrchr(prefix, '/') = '\0';
+	wal_folder(&w->shard, prefix);
 	w->next_err = object_entry_create(w->store->dir, prefix,
 	    w->next_bytes, &w->next_made);
 	return 0;
