@@ -50,6 +50,7 @@ signal_read(struct signal_seen *seen)
 			break;
 		case SIGHUP:
 			seen->reload = true;
+			break;
 		case SIGUSR2:
 			seen->upgrade = true;
 			break;
@@ -60,7 +61,6 @@ signal_read(struct signal_seen *seen)
 bool
 signal_pause(uint64_t real_ns)
 {
-	struct signal_seen seen = { false, false, false };
 	struct signal_seen seen = { .stop = false };
 	struct pollfd p = { fd, POLLIN, 0 };
 

@@ -31,8 +31,8 @@ NOT_PASSED = {
     "shm_assign": ("no assignment changes yet", "shm_ordinal_table_test.c"),
     "shm_repair": ("it may be the master's, with whom all dies",
                    "shm_mutex_test.c"),
-    "assignment_put": ("no assignment changes here", "c_leases.py"),
-    "put_assignment": ("no assignment changes here", "c_leases.py"),
+    "assignment_put": ("no assignment changes here", "assignment_test.c"),
+    "put_assignment": ("no assignment changes here", "assignment_test.c"),
 }
 # What only those pass whose outcome is unknown.
 WITH = {"wal_read_back": "put_wal=answer:UNKNOWN:1"}

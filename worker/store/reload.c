@@ -221,7 +221,7 @@ find_commit(struct loading *l, struct tail_end *t, enum decided *decided)
 		 * would claim the shard anew only to close it. */
 		if (t->point.position == 0)
 			t->point = wal_span_end(s, &found);
-		note_sequence(l, t->local, found.sequence);
+		note_sequence(l, t->ours, found.sequence);
 		if (found.sequence != 0 && t->point.position != 0)
 			break;
 	}
