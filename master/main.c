@@ -12,6 +12,7 @@
 #include "common/fault.h"
 #include "common/host.h"
 #include "common/log.h"
+#include "common/secret.h"
 #include "shm/limit.h"
 #include "shm/process.h"
 #include "shm/segment.h"
@@ -314,6 +315,8 @@ main(int argc, char **argv)
 	signal_fd = signal_open();
 	raise_descriptors();
 	e = takeover_read(&taken);
+	if (!err_is(e))
+		e = secret_load(config.internal_token_file);
 	if (!err_is(e))
 		e = serve(&config, argv, signal_fd, &status);
 	if (e.kind == ERR_TIMED_OUT) {

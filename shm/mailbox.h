@@ -48,12 +48,26 @@ struct shm_command {
 	uint64_t from;			/* life of the sender; send fills it in */
 	struct shm_ref store;		/* incarnation 0: none */
 	struct uuid shard;
-	uint64_t args[4];		/* REPLY to FOLD: args[0] is the count */
+	uint64_t args[4];		/* REPLY to FOLD*: args[0] is the count */
 	char text[SHM_MAIL_TEXT];	/* a word or a name, NUL padded */
 };
 
 static_assert(SHM_MAIL_TEXT > SHM_STORE_NAME_MAX, "with its NUL");
 static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
+
+/*
+ * FOLD_SHARD, what is done for an ordinal that its owner here does not write
+ * itself (worker/maintain/fold_job.h):
+ *	arg 0	enum store_kind
+ *	arg 1	clock_mono_ns until which it waits for the store's guard; the
+ *		work itself ends by the time limit of a tick
+ *	text	the store's name
+ *	shard	of the ordinal, which a worker of this server must own
+ * The store gets a slot if it has none. Reply: arg 0 generations reclaimed, of
+ * all shards that the same run folded; OK: the shard is empty, but for what its
+ * owner appends meanwhile. NOT_FOUND: no such store. FENCED: the ordinal is not
+ * ours. BUSY, TIMED_OUT and all others: what was done stays, ask again.
+ */
 
 /* What the master orders from the maintainer, since it does no I/O. */
 #define SHM_JOBS(X) \
