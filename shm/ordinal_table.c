@@ -8,18 +8,12 @@
 #include "shm/part.h"
 #include "shm/process.h"
 
-/* What an assignment changes; noted before it is changed. */
-struct assignment {
-	uint64_t version;
-	struct shm_assignment is;
-};
-
 struct entry {
 	char name[SHM_ORDINAL_NAME_MAX + 1];	/* constant once counted */
 	struct uuid shard;			/* constant once counted */
 
 	/* Guarded by the mutex. */
-	struct assignment now;
+	struct shm_news now;
 	_Atomic bool here;			/* from now, for who cannot wait */
 	_Atomic bool wanted;			/* want is whole */
 	struct shm_want want;
@@ -35,7 +29,7 @@ static struct table {
 
 	/* Guarded by the mutex: the assignment before a change begun. */
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
-	struct assignment undo;
+	struct shm_news undo;
 
 	struct entry entries[];
 } *table;
@@ -167,6 +161,9 @@ shm_ordinal_get(uint32_t index, struct shm_ordinal *o)
 	shm_mutex_lock(&table->mutex);
 	o->is = e->now.is;
 	o->version = e->now.version;
+	o->at_ms = e->now.at_ms;
+	o->was = e->now.was;
+	o->drained = e->now.drained;
 	o->wanted = atomic_load(&e->wanted);
 	shm_mutex_unlock(&table->mutex);
 	o->owner = owner_of(&o->is);
@@ -247,22 +244,21 @@ shm_ordinal_add(struct slice name, uint32_t *index)
 }
 
 struct err
-shm_ordinal_assign(uint32_t index, const struct shm_assignment *is,
-    uint64_t version, bool *changed)
+shm_ordinal_assign(uint32_t index, const struct shm_news *news, bool *changed)
 {
-	struct assignment *now;
+	struct shm_news *now;
 
 	if (index >= shm_ordinal_count())
 		return FAIL(NOT_FOUND, "no such ordinal");
 	now = &table->entries[index].now;
 	shm_mutex_lock(&table->mutex);
-	*changed = version > now->version;
+	*changed = news->version > now->version;
 	if (*changed) {
 		table->undo = *now;
 		atomic_store(&table->undo_index, index);
-		now->is = *is;
+		now->is = news->is;
 		FAULT_HERE(shm_assign);
-		now->version = version;
+		*now = *news;
 		set_here(&table->entries[index]);
 		atomic_store(&table->undo_index, NO_UNDO);
 	}

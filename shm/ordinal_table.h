@@ -15,6 +15,11 @@
  * assignment.h); a change here has that chain's version, and older versions
  * change nothing.
  *
+ * An operator's drain is a mark of the ordinal at whose home nothing shall be:
+ * that of the worker's slot, or of slot 0 for the whole instance. It is in the
+ * chain with all else, so it outlives masters, and every master knows it: no
+ * ordinal comes home, or goes, to where one is drained (master/drain.h).
+ *
  * What the master decides it writes beside the entry, as a want: the assignment
  * that shall be, and the version of the one that it goes on from. The maintainer
  * brings wants into the chain, each only if that one still is the newest of its
@@ -58,11 +63,27 @@ struct shm_assignment {
 	char address[SHM_INSTANCE_TEXT];	/* of that instance */
 };
 
+/* Bits, of the ordinal whose home that is. */
+#define SHM_DRAINED_WORKER	1u
+#define SHM_DRAINED_INSTANCE	2u	/* slot 0's alone */
+#define SHM_DRAINED_ALL		(SHM_DRAINED_WORKER | SHM_DRAINED_INSTANCE)
+
+struct shm_past {			/* an assignment that was */
+	enum shm_ordinal_state state;
+	uint32_t worker;
+	uint64_t version;		/* 0: there was none */
+	uint64_t at_ms;			/* wall clock of who made it */
+	char instance[SHM_INSTANCE_TEXT];
+};
+
 struct shm_ordinal {			/* a copy */
 	char name[SHM_ORDINAL_NAME_MAX + 1];
 	struct uuid shard;
 	struct shm_assignment is;
 	uint64_t version;		/* of the chain; 0: the default */
+	uint64_t at_ms;			/* when it became that */
+	struct shm_past was;		/* before it */
+	uint32_t drained;		/* SHM_DRAINED bits */
 	uint16_t owner;			/* process slot, SHM_NOBODY: not here */
 	bool wanted;			/* there is a want for it */
 };
@@ -70,9 +91,10 @@ struct shm_ordinal {			/* a copy */
 struct shm_want {
 	struct shm_assignment to;
 	uint64_t from_version;		/* of what the decision was made on */
+	uint32_t drain, undrain;	/* SHM_DRAINED bits; others stay */
 };
 
-static_assert(sizeof(struct shm_want) == 272, "no holes: compared as bytes");
+static_assert(sizeof(struct shm_want) == 280, "no holes: compared as bytes");
 
 uint32_t shm_ordinal_count(void);
 struct err shm_ordinal_get(uint32_t index, struct shm_ordinal *) MUST_CHECK;
@@ -84,10 +106,19 @@ struct err shm_ordinal_add(struct slice name, uint32_t *index) MUST_CHECK;
 struct err shm_ordinal_adopt(struct slice name, const struct uuid *shard,
     uint32_t *index) MUST_CHECK;
 
-/* Changes owner and state unless this version or a newer one is known: then
- * *changed is false. */
-struct err shm_ordinal_assign(uint32_t index, const struct shm_assignment *,
-    uint64_t version, bool *changed) MUST_CHECK;
+/* What the chain says of one. */
+struct shm_news {
+	struct shm_assignment is;
+	uint64_t version;
+	uint64_t at_ms;
+	uint32_t drained;
+	struct shm_past was;
+};
+
+/* Changes all of it unless this version or a newer one is known: then *changed
+ * is false. */
+struct err shm_ordinal_assign(uint32_t index, const struct shm_news *,
+    bool *changed) MUST_CHECK;
 
 /* The version of the chain up to which entries are known; it never falls. */
 uint64_t shm_ordinal_version(void);

@@ -117,6 +117,35 @@ history_is_bounded_and_newest_first(void **state)
 	}
 }
 
+/* A mark stays through what is decided without it, until it is taken away. */
+static void
+a_drain_is_in_the_chain(void **state)
+{
+	struct shm_want w = { .to = { SHM_ORDINAL_OWNED, 1, "host", "" },
+	    .drain = SHM_DRAINED_WORKER };
+	struct assignment t;
+
+	(void)state;
+	see_ok(shm_ordinal_want(1, &w));
+	bring(1, 0);
+	see_ok(shm_ordinal_want(1, &w));	/* twice is once */
+	bring(1, 0);
+	assert_int_equal(ordinal(1).version, 1);
+	want(1, SHM_ORDINAL_OWNED, "peer", 0, 1);
+	bring(1, 0);
+	assert_int_equal(ordinal(1).drained, SHM_DRAINED_WORKER);
+	assert_string_equal(ordinal(1).was.instance, "host");
+	assert_int_equal(ordinal(1).was.version, 1);
+	see_ok(assignment_load(dir, &arena, &t));
+	assert_int_equal(t.ordinals[0].drained, SHM_DRAINED_WORKER);
+	w = (struct shm_want){ .to = w.to, .from_version = 2,
+	    .undrain = SHM_DRAINED_WORKER };
+	see_ok(shm_ordinal_want(1, &w));
+	bring(1, 0);
+	assert_int_equal(ordinal(1).drained, 0);
+	assert_int_equal(ordinal(1).version, 3);
+}
+
 /* Decided on what was not the newest any more: dropped, and told. */
 static void
 a_late_want_changes_nothing(void **state)
@@ -376,6 +405,7 @@ main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		T(wants_become_the_assignment),
 		T(history_is_bounded_and_newest_first),
+		T(a_drain_is_in_the_chain),
 		T(a_late_want_changes_nothing),
 		T(another_instances_ordinals_are_learned),
 		T(who_may_claim),

@@ -41,9 +41,10 @@ static struct err
 assign_to(uint32_t index, uint32_t worker, enum shm_ordinal_state state,
     uint64_t version, bool *changed)
 {
-	struct shm_assignment is = { state, worker, "host", "" };
+	struct shm_news news = { .is = { state, worker, "host", "" },
+	    .version = version };
 
-	return shm_ordinal_assign(index, &is, version, changed);
+	return shm_ordinal_assign(index, &news, changed);
 }
 
 /* The contract's examples: the shard of an instance id (5.4). */
@@ -217,7 +218,10 @@ changes_are_whole(void **state)
 static void
 owners_are_of_this_instance(void **state)
 {
-	struct shm_assignment is = { SHM_ORDINAL_OWNED, 1, "peer", "peer:1" };
+	struct shm_news news = { .version = 30000, .at_ms = 7,
+	    .is = { SHM_ORDINAL_OWNED, 1, "peer", "peer:1" },
+	    .drained = SHM_DRAINED_WORKER,
+	    .was = { SHM_ORDINAL_OWNED, 2, 29999, 6, "before" } };
 	struct shm_ordinal o;
 	uint32_t index;
 	bool changed;
@@ -225,11 +229,14 @@ owners_are_of_this_instance(void **state)
 	(void)state;
 	assert_err(shm_ordinal_find(&(struct uuid){ { 0 } }, &index),
 	    ERR_NOT_FOUND);
-	assert_err(shm_ordinal_assign(3, &is, 30000, &changed), ERR_OK);
+	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
 	assert_err(shm_ordinal_get(3, &o), ERR_OK);
 	assert_int_equal(o.owner, SHM_NOBODY);
 	assert_string_equal(o.is.instance, "peer");
 	assert_string_equal(o.is.address, "peer:1");
+	assert_int_equal(o.at_ms, 7);
+	assert_int_equal(o.drained, SHM_DRAINED_WORKER);
+	assert_memory_equal(&o.was, &news.was, sizeof(o.was));
 	assert_err(assign_to(3, 1, SHM_ORDINAL_OWNED, 30001, &changed), ERR_OK);
 	assert_err(shm_ordinal_get(3, &o), ERR_OK);
 	assert_int_equal(o.owner, SHM_WORKER(1));
@@ -241,8 +248,10 @@ owners_are_of_this_instance(void **state)
 static void
 wants_are_replaced_and_ended(void **state)
 {
-	struct shm_want a = { { SHM_ORDINAL_MOVING, 1, "host", "" }, 7 };
-	struct shm_want b = { { SHM_ORDINAL_ORPHANED, 0, "", "" }, 8 };
+	struct shm_want a = { { SHM_ORDINAL_MOVING, 1, "host", "" }, 7,
+	    0, 0 };
+	struct shm_want b = { { SHM_ORDINAL_ORPHANED, 0, "", "" }, 8,
+	    SHM_DRAINED_WORKER, 0 };
 	struct shm_want got;
 	struct shm_ordinal o;
 

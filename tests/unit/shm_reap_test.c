@@ -211,9 +211,9 @@ work(struct shm_readers *readers)
 	MUST(!err_is(e) || e.kind == ERR_BUSY);
 	while (shm_mailbox_receive(&got))
 		MUST(got.kind == SHM_MAIL_SEAL);
-	MUST(!err_is(shm_ordinal_assign(1, &(struct shm_assignment){
-	    SHM_ORDINAL_OWNED, (uint32_t)(n % 1000), "host", "" }, n,
-	    &changed)));
+	MUST(!err_is(shm_ordinal_assign(1, &(struct shm_news){
+	    .is = { SHM_ORDINAL_OWNED, (uint32_t)(n % 1000), "host", "" },
+	    .version = n }, &changed)));
 	MUST(!err_is(shm_ordinal_get(1, &o)));
 	MUST(o.version == 0 || o.is.worker == o.version % 1000);
 	shm_metric_add(METRIC_memwald_wal_commits_total, 0, 1);

@@ -90,6 +90,7 @@ read_ordinal(struct arena *a, const struct json *j,
     struct assignment_ordinal *o)
 {
 	struct slice shard;
+	uint64_t drained = 0;
 	struct err e;
 
 	e = json_get_text(a, j, "name", JSON_REQUIRED, &o->name);
@@ -98,9 +99,12 @@ read_ordinal(struct arena *a, const struct json *j,
 	if (!err_is(e))
 		e = json_get_text(a, j, "address", JSON_REQUIRED, &o->address);
 	if (!err_is(e))
+		e = json_get_uint64(a, j, "drained", JSON_OPTIONAL, &drained);
+	if (!err_is(e))
 		e = read_change(a, j, &o->now);
 	if (!err_is(e))
 		e = read_history(a, j, o);
+	o->drained = (uint32_t)drained & SHM_DRAINED_ALL;
 	if (!err_is(e) && (!uuid_from_text(shard, &o->shard) ||
 	    o->name.len == 0 || o->name.len > SHM_ORDINAL_NAME_MAX ||
 	    o->address.len >= SHM_INSTANCE_TEXT))
@@ -180,10 +184,32 @@ copy_text(char to[SHM_INSTANCE_TEXT], struct slice from)
 	memcpy(to, from.ptr, from.len);
 }
 
+static struct shm_news
+news_of(const struct assignment_ordinal *o)
+{
+	struct shm_news n = { .version = o->now.version,
+	    .at_ms = o->now.at_ms, .drained = o->drained };
+
+	n.is.state = o->now.state;
+	n.is.worker = o->now.worker;
+	copy_text(n.is.instance, o->now.instance);
+	copy_text(n.is.address, o->address);
+	if (o->history_count > 0) {
+		const struct assignment_change *was = &o->history[0];
+
+		n.was.state = was->state;
+		n.was.worker = was->worker;
+		n.was.version = was->version;
+		n.was.at_ms = was->at_ms;
+		copy_text(n.was.instance, was->instance);
+	}
+	return n;
+}
+
 static void
 apply(const struct assignment *t)
 {
-	struct shm_assignment is;
+	struct shm_news news;
 	uint32_t i, index;
 	bool changed;
 	struct err e;
@@ -191,14 +217,10 @@ apply(const struct assignment *t)
 	for (i = 0; i < t->count; i++) {
 		const struct assignment_ordinal *o = &t->ordinals[i];
 
-		is.state = o->now.state;
-		is.worker = o->now.worker;
-		copy_text(is.instance, o->now.instance);
-		copy_text(is.address, o->address);
+		news = news_of(o);
 		e = shm_ordinal_adopt(o->name, &o->shard, &index);
 		if (!err_is(e))
-			e = shm_ordinal_assign(index, &is, o->now.version,
-			    &changed);
+			e = shm_ordinal_assign(index, &news, &changed);
 		if (err_is(e))
 			log_err(LOG_WARN, e, "ordinal passed over, its shards "
 			    "are nobody's here ordinal=%.*s",
@@ -269,6 +291,8 @@ write_ordinal(struct json_writer *w, const struct assignment_ordinal *o)
 	json_write_text(w, "shard", slice_of(shard));
 	write_change(w, &o->now);
 	json_write_text(w, "address", o->address);
+	if (o->drained != 0)
+		json_write_uint64(w, "drained", o->drained);
 	json_write_open(w, "history", '[');
 	for (i = 0; i < o->history_count; i++) {
 		json_write_open(w, NULL, '{');
@@ -333,10 +357,19 @@ collect_wants(struct bring *b)
 	return OK;
 }
 
-static bool
-is_so(const struct assignment_ordinal *o, const struct shm_assignment *to)
+static uint32_t
+drained_by(uint32_t drained, const struct shm_want *want)
 {
-	return o->now.state == to->state && o->now.worker == to->worker &&
+	return (drained | want->drain) & ~want->undrain;
+}
+
+static bool
+is_so(const struct assignment_ordinal *o, const struct shm_want *want)
+{
+	const struct shm_assignment *to = &want->to;
+
+	return o->drained == drained_by(o->drained, want) &&
+	    o->now.state == to->state && o->now.worker == to->worker &&
 	    slice_eq(o->now.instance, slice_of(to->instance)) &&
 	    slice_eq(o->address, slice_of(to->address));
 }
@@ -356,6 +389,7 @@ change(struct assignment_ordinal *o, const struct shm_want *want,
 	    want->to.worker, slice_of(want->to.instance),
 	    clock_wall_us() / 1000 };
 	o->address = slice_of(want->to.address);
+	o->drained = drained_by(o->drained, want);
 }
 
 /* One want into the next version, which has room for one more. */
@@ -370,7 +404,7 @@ bring_one(struct bring *b, const struct one *w, struct assignment *next,
 		if (uuid_eq(&ordinals[i].shard, &w->ordinal.shard))
 			o = &ordinals[i];
 	}
-	if (o != NULL && is_so(o, &w->want.to)) {
+	if (o != NULL && is_so(o, &w->want)) {
 		b->stand++;
 		return;
 	}

@@ -8,6 +8,7 @@
  *	{"version":7,"writer":UUID,"ordinals":[
  *	  {"name":"a#1","shard":UUID,"version":7,"state":"owned",
  *	   "instance":"a","worker":1,"address":"10.0.0.1:3000","at_ms":...,
+ *	   "drained":1,
  *	   "history":[{"version":3,"state":...,"instance":...,"worker":...,
  *	     "at_ms":...},...]}]}
  *
@@ -15,7 +16,8 @@
  * and one look tells a claimer all. An ordinal's version is that of the chain
  * in which it last changed; its history has the assignments before, at most
  * ASSIGNMENT_HISTORY, newest first. An ordinal that no version names is its
- * home's: of the instance and the worker slot in its name.
+ * home's: of the instance and the worker slot in its name. "drained" has the
+ * bits of SHM_DRAINED (shm/ordinal_table.h); it is left out when it is 0.
  *
  * The segment has a cache of it (shm/ordinal_table.h), which any process brings
  * up to date. What shall change, the master writes there as wants; the
@@ -55,6 +57,7 @@ struct assignment_ordinal {
 	struct slice name;
 	struct uuid shard;
 	struct slice address;
+	uint32_t drained;		/* SHM_DRAINED bits */
 	struct assignment_change now;
 	uint32_t history_count;
 	struct assignment_change history[ASSIGNMENT_HISTORY];
