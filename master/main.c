@@ -258,6 +258,7 @@ serve(const struct config *c, char **argv, int signal_fd, int *status)
 	plan.drain_ns = CONFIG_NOW(c, drain_secs) * NS_PER_SEC;
 	plan.drain_delay_ns = CONFIG_NOW(c, drain_delay_secs) * NS_PER_SEC;
 	plan.orphan_grace_ns = c->orphan_grace_secs * NS_PER_SEC;
+	plan.orphans_manual = c->orphans != 0;
 	plan.server = (struct status_server){
 		.instance_id = id,
 		.host = c->host,

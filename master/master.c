@@ -16,6 +16,7 @@
 #include "master/master.h"
 #include "master/member.h"
 #include "master/notify.h"
+#include "master/orphan.h"
 #include "master/reload.h"
 #include "master/signal.h"
 #include "master/socket.h"
@@ -241,6 +242,14 @@ join(uint64_t now_ns)
 	}
 }
 
+/* What a server does that runs, and is to go on. */
+static void
+care(uint64_t now_ns)
+{
+	cover_look(now_ns);
+	orphan_step(now_ns);
+}
+
 /* What is left at the deadline is killed. */
 static bool
 is_leaving(void)
@@ -269,7 +278,7 @@ step(uint64_t now_ns)
 		else if (upgrade_look(now_ns) == UPGRADE_LOADED)
 			begin_hand_over(now_ns);
 		else
-			cover_look(now_ns);
+			care(now_ns);
 		break;
 	case MASTER_WAIT:
 		if (stops_asked > 0)
@@ -319,6 +328,8 @@ poll_ms(uint64_t now_ns)
 
 	if (state <= MASTER_DRAIN_DELAY)
 		next_ns = MIN(next_ns, member_next_ns(now_ns));
+	if (state == MASTER_RUN)
+		next_ns = MIN(next_ns, orphan_next_ns(now_ns));
 	if (state == MASTER_DRAIN_DELAY || state == MASTER_HAND_OVER)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (is_leaving())
@@ -406,6 +417,8 @@ prepare(void)
 	shm_mutex_on_stuck(kill_stuck);
 	child_init(&plan.children);
 	member_init(plan.orphan_grace_ns, shm_lock_now_ns());
+	orphan_init(&(struct orphan_plan){ plan.orphan_grace_ns,
+	    plan.orphans_manual });
 	shm_process_enter(SHM_PROCESS_RUNNING);
 }
 

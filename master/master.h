@@ -66,6 +66,7 @@ struct master_plan {
 	uint64_t drain_ns;
 	uint64_t drain_delay_ns;
 	uint64_t orphan_grace_ns;
+	bool orphans_manual;
 	struct status_server server;	/* state is kept by the loop */
 };
 

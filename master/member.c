@@ -204,6 +204,16 @@ member_next_ns(uint64_t now_ns)
 	    MAX(member.due_ns, now_ns + LOOK_NS);
 }
 
+bool
+member_is_home(uint32_t *workers)
+{
+	struct shm_lease l;
+
+	shm_lease_get(&l);
+	*workers = member.workers;
+	return l.state == SHM_LEASE_HELD && !member.ordered && is_home(&l);
+}
+
 void
 member_init(uint64_t orphan_grace_ns, uint64_t now_ns)
 {

@@ -42,6 +42,8 @@ void member_init(uint64_t orphan_grace_ns, uint64_t now_ns);
 enum member_state member_step(uint64_t now_ns);
 /* When to call again, at the latest. */
 uint64_t member_next_ns(uint64_t now_ns);
+/* The lease is held and the ordinals are home, of so many workers. */
+bool member_is_home(uint32_t *workers);
 
 /* Another instance has been without a lease for longer than the grace, or left
  * in order: what it owned may be given to others. */

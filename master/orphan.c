@@ -1,0 +1,265 @@
+#include "common/base.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "shm/home.h"
+#include "shm/process.h"
+#include "shm/segment.h"
+#include "master/backoff.h"
+#include "master/candidate.h"
+#include "master/mail.h"
+#include "master/member.h"
+#include "master/orphan.h"
+
+#define LOOK_NS		(200 * NS_PER_MS)	/* between two looks */
+#define WAIT_NS		(20 * NS_PER_MS)	/* while a job is awaited */
+#define JOB_NS		(20 * NS_PER_SEC)
+#define PAUSE_MAX_NS	(2 * NS_PER_SEC)	/* where several may decide */
+
+static const struct backoff again = { 20 * NS_PER_MS, 5 * NS_PER_SEC };
+
+static struct {
+	struct orphan_plan plan;
+	uint64_t looked_ns;
+	bool missed;			/* a look, since the last was just before */
+	uint32_t count;
+	uint64_t due_ns;		/* the earliest decision; 0: none waits */
+	bool ordered;			/* a job, */
+	uint32_t wanted;		/* for so many ordinals, */
+	struct mail_question question;
+	uint64_t until_ns;		/* waited for until then */
+	uint32_t failures;
+	uint64_t again_ns;		/* no order before that */
+	/* When it may be decided about each; 0: it was no orphan. */
+	uint64_t ripe_ns[SHM_ORDINALS_DEFAULT];
+	struct candidates candidates;
+} orphan;
+
+/* Where it shall go, if it is an orphan, and who decides. */
+enum fate {
+	SETTLED,			/* or another instance's affair */
+	OURS,
+	ANYBODYS,			/* its home is gone */
+	FORGOTTEN			/* the same, but no lease tells of it */
+};
+
+static enum fate
+fate_of_instance(const char *id)
+{
+	struct shm_instance i;
+	uint32_t index;
+
+	if (err_is(shm_instance_find(slice_of(id), &index)))
+		return FORGOTTEN;
+	shm_instance_get(index, &i);
+	return member_is_gone(&i) ? ANYBODYS : SETTLED;
+}
+
+/* Whether the owner is there; what a worker of ours does not own any more since
+ * it does not run, the chain says (member.c). */
+static enum fate
+fate_of_owner(const struct shm_ordinal *o)
+{
+	if (o->is.state == SHM_ORDINAL_ORPHANED)
+		return ANYBODYS;
+	if (strcmp(o->is.instance, shm_instance_id()) == 0)
+		return SETTLED;
+	return fate_of_instance(o->is.instance);
+}
+
+static enum fate
+fate_of(const struct shm_ordinal *o)
+{
+	struct shm_home home = shm_home_of(o);
+	enum fate owner, at_home;
+
+	if (o->version == 0 || o->is.state == SHM_ORDINAL_RETIRED)
+		return SETTLED;
+	owner = fate_of_owner(o);
+	if (owner == SETTLED)
+		return SETTLED;
+	if (shm_home_is_ours(&home))
+		return owner == FORGOTTEN ? FORGOTTEN : OURS;
+	at_home = fate_of_instance(home.instance);
+	return at_home == SETTLED ? SETTLED : MAX(owner, at_home);
+}
+
+/* A pause before it is decided: others may decide as well. */
+static uint64_t
+ripe_after_ns(enum fate fate)
+{
+	switch (fate) {
+	case ANYBODYS:
+		return backoff_jitter_ns(PAUSE_MAX_NS);
+	case FORGOTTEN:
+		return orphan.plan.grace_ns + backoff_jitter_ns(PAUSE_MAX_NS);
+	default:
+		return 0;
+	}
+}
+
+static struct candidate *
+choose(const struct shm_ordinal *o)
+{
+	struct shm_home home = shm_home_of(o);
+	struct candidate *own = shm_home_is_ours(&home) ?
+	    candidates_get(&orphan.candidates, home.instance, home.worker) :
+	    NULL;
+
+	return own != NULL ? own : candidates_least(&orphan.candidates);
+}
+
+static void
+decide(uint32_t index, const struct shm_ordinal *o)
+{
+	struct candidate *to = choose(o);
+	struct shm_want want;
+	struct err e;
+
+	if (to == NULL)
+		return;
+	memset(&want, 0, sizeof(want));
+	want.from_version = o->version;
+	want.to = candidate_take(to);
+	e = shm_ordinal_want(index, &want);
+	MUST(!err_is(e));
+	orphan.wanted++;
+	log_info("orphan goes to another ordinal=%s state=%s owner=%s "
+	    "instance=%s worker=%u", o->name,
+	    shm_ordinal_state_name(o->is.state), o->is.instance,
+	    want.to.instance, want.to.worker);
+}
+
+/* Counts it, and says whether it is time to decide. */
+static bool
+is_ripe(uint32_t index, const struct shm_ordinal *o, uint64_t now_ns)
+{
+	uint64_t *ripe_ns = &orphan.ripe_ns[index];
+	enum fate fate = fate_of(o);
+
+	if (fate == SETTLED) {
+		*ripe_ns = 0;
+		return false;
+	}
+	orphan.count++;
+	if (*ripe_ns == 0)
+		*ripe_ns = now_ns + ripe_after_ns(fate);
+	if (*ripe_ns <= now_ns)
+		return true;
+	if (orphan.due_ns == 0 || *ripe_ns < orphan.due_ns)
+		orphan.due_ns = *ripe_ns;
+	return false;
+}
+
+static void
+order(uint64_t now_ns)
+{
+	struct shm_command c = { .kind = SHM_MAIL_JOB,
+	    .args = { SHM_JOB_ASSIGN } };
+
+	mail_ask(&orphan.question, SHM_MAINTAINER, &c);
+	orphan.ordered = true;
+	orphan.until_ns = now_ns + JOB_NS;
+}
+
+static void
+look(uint32_t workers, uint64_t now_ns)
+{
+	uint32_t i, count = MIN(shm_ordinal_count(), SHM_ORDINALS_DEFAULT);
+	bool found = false;
+	struct shm_ordinal o;
+
+	orphan.count = orphan.wanted = 0;
+	orphan.due_ns = 0;
+	for (i = 0; i < count; i++) {
+		/* A want is an operator's, or one of ours that failed. */
+		if (err_is(shm_ordinal_get(i, &o)) ||
+		    !is_ripe(i, &o, now_ns) || orphan.plan.manual)
+			continue;
+		if (!found)
+			candidates_find(&orphan.candidates, workers);
+		found = true;
+		if (o.wanted)
+			orphan.wanted++;
+		else
+			decide(i, &o);
+	}
+	if (orphan.wanted > 0)
+		order(now_ns);
+}
+
+static bool
+is_waiting(uint64_t now_ns)
+{
+	struct mail_question *q = &orphan.question;
+
+	if (!orphan.ordered)
+		return false;
+	if (!mail_answered(q)) {
+		if (now_ns < orphan.until_ns)
+			return true;
+		mail_drop(q);
+		q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
+	}
+	orphan.ordered = false;
+	orphan.looked_ns = 0;
+	/* Too late: the segment knows by now what another has decided. */
+	if (!err_is(q->err) || q->err.kind == ERR_CONFLICT) {
+		orphan.failures = 0;
+		return false;
+	}
+	if (orphan.failures++ == 0)
+		log_err(LOG_WARN, q->err, "orphans not assigned yet, trying "
+		    "again orphans=%u", orphan.wanted);
+	orphan.again_ns = now_ns + backoff_ns(&again, orphan.failures);
+	return false;
+}
+
+void
+orphan_step(uint64_t now_ns)
+{
+	uint32_t workers;
+
+	if (is_waiting(now_ns) || now_ns < orphan.again_ns ||
+	    !member_is_home(&workers))
+		return;
+	orphan.missed = now_ns < orphan.looked_ns + LOOK_NS;
+	if (orphan.missed && (orphan.due_ns == 0 || now_ns < orphan.due_ns))
+		return;
+	orphan.looked_ns = now_ns;
+	orphan.missed = false;
+	look(workers, now_ns);
+}
+
+uint64_t
+orphan_next_ns(uint64_t now_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	if (orphan.ordered)
+		return now_ns + WAIT_NS;
+	if (orphan.missed)
+		next_ns = orphan.looked_ns + LOOK_NS;
+	if (orphan.due_ns != 0 && !orphan.plan.manual)
+		next_ns = MIN(next_ns, orphan.due_ns);
+	/* Also where ordinals are not home, and it cannot be decided yet. */
+	return MAX(MAX(next_ns, orphan.again_ns), now_ns + WAIT_NS);
+}
+
+uint32_t
+orphan_count(void)
+{
+	return orphan.count;
+}
+
+bool
+orphan_is_manual(void)
+{
+	return orphan.plan.manual;
+}
+
+void
+orphan_init(const struct orphan_plan *plan)
+{
+	orphan.plan = *plan;
+}
