@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "shm/home.h"
 #include "shm/process.h"
 #include "master/candidate.h"
 
@@ -60,6 +61,40 @@ count_owner(struct candidates *c, const struct shm_assignment *is)
 		one->load++;
 }
 
+static void
+drop(struct candidates *c, const struct shm_home *home, bool all)
+{
+	uint32_t i, kept = 0;
+
+	for (i = 0; i < c->count; i++) {
+		const struct candidate *one = &c->all[i];
+
+		if (strcmp(one->instance, home->instance) == 0 &&
+		    (all || one->worker == home->worker))
+			continue;
+		if (kept != i)
+			c->all[kept] = c->all[i];
+		kept++;
+	}
+	c->count = kept;
+}
+
+/* What an operator drains gets nothing. */
+static void
+drop_drained(struct candidates *c)
+{
+	uint32_t i, count = shm_ordinal_count();
+	struct shm_ordinal o;
+	struct shm_home home;
+
+	for (i = 0; i < count; i++) {
+		if (err_is(shm_ordinal_get(i, &o)) || o.drained == 0)
+			continue;
+		home = shm_home_of(&o);
+		drop(c, &home, (o.drained & SHM_DRAINED_INSTANCE) != 0);
+	}
+}
+
 void
 candidates_find(struct candidates *c, uint32_t workers)
 {
@@ -75,6 +110,7 @@ candidates_find(struct candidates *c, uint32_t workers)
 		    o.is.state == SHM_ORDINAL_MOVING))
 			count_owner(c, &o.is);
 	}
+	drop_drained(c);
 }
 
 struct candidate *

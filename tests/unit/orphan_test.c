@@ -15,17 +15,26 @@ must(struct err e)
 static uint64_t version;
 
 static void
+assign(uint32_t index, const char *instance, uint32_t worker,
+    enum shm_ordinal_state state, uint32_t drained)
+{
+	struct shm_news news = { .is = { .state = state, .worker = worker },
+	    .version = ++version, .drained = drained };
+	bool changed;
+
+	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
+	must(shm_ordinal_assign(index, &news, &changed));
+	assert_true(changed);
+}
+
+static void
 give(const char *ordinal, const char *instance, uint32_t worker,
     enum shm_ordinal_state state)
 {
-	struct shm_assignment is = { .state = state, .worker = worker };
 	uint32_t index;
-	bool changed;
 
-	snprintf(is.instance, sizeof(is.instance), "%s", instance);
 	must(shm_ordinal_add(slice_of(ordinal), &index));
-	must(shm_ordinal_assign(index, &is, ++version, &changed));
-	assert_true(changed);
+	assign(index, instance, worker, state, 0);
 }
 
 /* Silent for so much of its span of a second. */
@@ -104,6 +113,28 @@ others_count_while_they_live(void **state)
 }
 
 static void
+who_is_drained_gets_nothing(void **state)
+{
+	uint32_t near;
+
+	(void)state;
+	give("host#2", "host", 0, SHM_ORDINAL_OWNED);
+	must(shm_ordinal_add(SLICE("near"), &near));
+	assign(near, "near", 0, SHM_ORDINAL_OWNED, 0);
+	give("near#1", "near", 1, SHM_ORDINAL_OWNED);
+	see("near", 0, false);
+	assign(1, "host", 0, SHM_ORDINAL_OWNED, SHM_DRAINED_WORKER);
+	candidates_find(&found, 3);
+	assert_int_equal(found.count, 4);
+	assert_null(candidates_get(&found, "host", 1));
+	assert_non_null(candidates_get(&found, "near", 1));
+	assign(near, "host", 0, SHM_ORDINAL_OWNED, SHM_DRAINED_INSTANCE);
+	candidates_find(&found, 3);
+	assert_int_equal(found.count, 2);
+	assert_least("host", 2);
+}
+
+static void
 assert_home(const char *name, const char *instance, uint32_t worker)
 {
 	struct shm_ordinal o = { .version = 0 };
@@ -132,9 +163,7 @@ names_tell_the_home(void **state)
 	char name[SHM_ORDINAL_NAME_MAX + 1];
 	struct uuid shard = uuid_random();
 	struct shm_ordinal o;
-	struct shm_assignment is = { SHM_ORDINAL_OWNED, 0, "host", "" };
 	uint32_t index;
-	bool changed;
 
 	(void)state;
 	assert_home("a", "a", 0);
@@ -158,7 +187,7 @@ names_tell_the_home(void **state)
 	assert_false(left("host#3"));
 	/* Another's shard under a name that is at home. */
 	must(shm_ordinal_adopt(SLICE("host#x"), &shard, &index));
-	must(shm_ordinal_assign(index, &is, ++version, &changed));
+	assign(index, "host", 0, SHM_ORDINAL_OWNED, 0);
 	must(shm_ordinal_get(index, &o));
 	assert_true(shm_home_left(&o));
 }
@@ -197,6 +226,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(the_least_loaded_is_chosen),
 		T(others_count_while_they_live),
+		T(who_is_drained_gets_nothing),
 		T(names_tell_the_home),
 		cmocka_unit_test(waits_grow_and_differ),
 	};
