@@ -14,7 +14,10 @@ struct entry {
 
 	/* Guarded by the mutex. */
 	struct shm_news now;
-	_Atomic bool here;			/* from now, for who cannot wait */
+	/* From now, for who cannot wait. */
+	_Atomic uint16_t owner;			/* process slot */
+	_Atomic bool elsewhere;			/* another instance's */
+	_Atomic uint32_t moves;			/* never falls */
 	_Atomic bool wanted;			/* want is whole */
 	struct shm_want want;
 };
@@ -62,11 +65,27 @@ owner_of(const struct shm_assignment *is)
 	    (uint16_t)SHM_WORKER(is->worker) : SHM_NOBODY;
 }
 
-static void
-set_here(struct entry *e)
+static bool
+is_elsewhere(const struct shm_assignment *is)
 {
-	atomic_store_explicit(&e->here, owner_of(&e->now.is) != SHM_NOBODY,
-	    memory_order_release);
+	return is->state != SHM_ORDINAL_ORPHANED &&
+	    is->state != SHM_ORDINAL_RETIRED && is->instance[0] != '\0' &&
+	    strcmp(is->instance, shm_instance_id()) != 0;
+}
+
+/* Its moves first: a claim of the stay before must not be taken for one of the
+ * new owner's. missed: it was somebody else's in between. */
+static void
+set_owner(struct entry *e, bool missed)
+{
+	uint16_t owner = owner_of(&e->now.is);
+	bool elsewhere = is_elsewhere(&e->now.is);
+
+	if (missed || owner != atomic_load(&e->owner) ||
+	    elsewhere != atomic_load(&e->elsewhere))
+		atomic_fetch_add(&e->moves, 1);
+	atomic_store(&e->elsewhere, elsewhere);
+	atomic_store(&e->owner, owner);
 }
 
 /* The part of instances is carved before ours. */
@@ -98,7 +117,7 @@ shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 		MUST(n > 0 && (size_t)n < sizeof(e->name));
 		e->shard = uuid_named(slice_of(e->name));
 		set_own(&e->now.is, k);
-		set_here(e);
+		atomic_init(&e->owner, owner_of(&e->now.is));
 	}
 	atomic_init(&table->count, cfg->workers_max);
 }
@@ -112,7 +131,7 @@ shm_ordinal_table_repair(struct shm_mutex *m)
 	if (index == NO_UNDO)
 		return;
 	table->entries[index].now = table->undo;
-	set_here(&table->entries[index]);
+	set_owner(&table->entries[index], true);
 	atomic_store(&table->undo_index, NO_UNDO);
 }
 
@@ -129,10 +148,31 @@ entry_at(uint32_t index)
 	return &table->entries[index];
 }
 
+uint16_t
+shm_ordinal_owner(uint32_t index)
+{
+	return atomic_load_explicit(&entry_at(index)->owner,
+	    memory_order_acquire);
+}
+
 bool
 shm_ordinal_here(uint32_t index)
 {
-	return atomic_load_explicit(&entry_at(index)->here,
+	return shm_ordinal_owner(index) != SHM_NOBODY;
+}
+
+bool
+shm_ordinal_aged(uint32_t index)
+{
+	return index < shm_workers_max() ?
+	    !atomic_load_explicit(&entry_at(index)->elsewhere,
+	    memory_order_acquire) : shm_ordinal_here(index);
+}
+
+uint32_t
+shm_ordinal_moves(uint32_t index)
+{
+	return atomic_load_explicit(&entry_at(index)->moves,
 	    memory_order_acquire);
 }
 
@@ -215,6 +255,7 @@ find_or_add(struct slice name, const struct uuid *shard, uint32_t *index)
 	memcpy(to->name, name.ptr, name.len);
 	to->shard = *shard;
 	to->now.is.state = SHM_ORDINAL_ORPHANED;
+	atomic_init(&to->owner, SHM_NOBODY);
 	FAULT_HERE(shm_insert);
 	*index = count;
 	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
@@ -254,12 +295,14 @@ shm_ordinal_assign(uint32_t index, const struct shm_news *news, bool *changed)
 	shm_mutex_lock(&table->mutex);
 	*changed = news->version > now->version;
 	if (*changed) {
+		bool missed = news->was.version > now->version;
+
 		table->undo = *now;
 		atomic_store(&table->undo_index, index);
 		now->is = news->is;
 		FAULT_HERE(shm_assign);
 		*now = *news;
-		set_here(&table->entries[index]);
+		set_owner(&table->entries[index], missed);
 		atomic_store(&table->undo_index, NO_UNDO);
 	}
 	shm_mutex_unlock(&table->mutex);

@@ -131,8 +131,15 @@ bool shm_ordinal_wanted(uint32_t index, struct shm_want *);
 /* Maintainer: it is done or came too late, unless it is another by now. */
 void shm_ordinal_want_end(uint32_t index, const struct shm_want *);
 
-/* Without the lock: whether a process of this server owns it; may lag. */
+/* Without the lock, and so maybe a moment late: which process of this server
+ * owns it (SHM_NOBODY: none does); whether its shards are aged here: it has an
+ * owner here, or it is this instance's own and no other one's. */
+uint16_t shm_ordinal_owner(uint32_t index);
 bool shm_ordinal_here(uint32_t index);
+bool shm_ordinal_aged(uint32_t index);
+/* How often it changed its owner, as this server saw it. A claim is of one such
+ * stay, and ends with it (shard_state.h). */
+uint32_t shm_ordinal_moves(uint32_t index);
 /* Without the lock: constant. index < shm_ordinal_count(). */
 struct uuid shm_ordinal_shard(uint32_t index);
 struct slice shm_ordinal_name(uint32_t index);

@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include "shm/instance.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/shard_state.h"
 
@@ -41,8 +42,8 @@ shm_shard_init(struct shm_shard_state *s)
 }
 
 void
-shm_shard_claim(struct shm_shard_state *s, uint64_t epoch,
-    struct shm_point tail)
+shm_shard_claim(struct shm_shard_state *s, uint32_t ordinal,
+    uint64_t epoch, struct shm_point tail)
 {
 	/* Nobody's while the epoch changes: a reader never pairs the old life
 	 * with the new epoch. */
@@ -51,6 +52,8 @@ shm_shard_claim(struct shm_shard_state *s, uint64_t epoch,
 	atomic_store(&s->epoch, epoch);
 	shm_shard_raise(s, tail);
 	atomic_store(&s->term, shm_lease_term());
+	atomic_store(&s->ordinal, ordinal);
+	atomic_store(&s->moves, shm_ordinal_moves(ordinal));
 	atomic_store(&s->claim, shm_life_self());
 }
 
@@ -173,7 +176,9 @@ shm_shard_claimed(const struct shm_shard_state *s)
 	if (life != 0) {
 		c.slot = shm_life_slot(life);
 		c.live = shm_life_goes_on(life) &&
-		    shm_lease_term_lasts(atomic_load(&s->term));
+		    shm_lease_term_lasts(atomic_load(&s->term)) &&
+		    shm_ordinal_moves(atomic_load(&s->ordinal)) ==
+		    atomic_load(&s->moves);
 		c.own = life == shm_life_self();
 	}
 	return c;

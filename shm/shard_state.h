@@ -21,7 +21,8 @@
  *		that the next life sees that it has no claim yet; nothing must
  *		be cleared. It names a term of the lease as well (instance.h):
  *		what happened to the shard after that has ended, no claim of
- *		this instance knows. The seal guard is broken by the master's walk.
+ *		this instance knows; and a stay of the ordinal with its owner
+ *		(ordinal_table.h), for the same reason. The seal guard is broken by the master's walk.
  * Lifetime:	as long as the slot's incarnation; callers hold a pin, a view
  *		or the guard (store_table.h).
  * Locking:	owner's part: atomics with one writer, the owner's loop. Manifest
@@ -60,6 +61,8 @@ struct shm_shard_state {
 	_Atomic uint64_t max_seq;	/* highest sequence published */
 	_Atomic uint64_t appended;	/* bytes of the WAL, ever published */
 	_Atomic uint32_t term;		/* of the lease, when it was claimed */
+	_Atomic uint32_t ordinal;	/* whose claim it is */
+	_Atomic uint32_t moves;		/* of that, when it was claimed */
 
 	struct shm_guard seal_guard;
 
@@ -84,10 +87,10 @@ bool shm_point_before(struct shm_point a, struct shm_point b);
 
 void shm_shard_init(struct shm_shard_state *);
 
-/* Owner: this life holds the claim of that epoch, and its first entry ends at
- * tail ({0, 0} leaves the commit as it is). Clears the closed mark. */
-void shm_shard_claim(struct shm_shard_state *, uint64_t epoch,
-    struct shm_point tail);
+/* Owner of that ordinal: this life holds the claim of that epoch, and its first
+ * entry ends at tail ({0, 0} leaves the commit as it is). Clears the closed mark. */
+void shm_shard_claim(struct shm_shard_state *, uint32_t ordinal,
+    uint64_t epoch, struct shm_point tail);
 /* Owner: fenced, or done with this shard. Commits stay published. */
 void shm_shard_unclaim(struct shm_shard_state *);
 /* Owner, after the fence check: everything up to here is acknowledged.
@@ -121,8 +124,9 @@ struct shm_point shm_shard_closed(const struct shm_shard_state *);
 struct shm_claim {
 	uint64_t epoch;
 	uint16_t slot;			/* SHM_NOBODY: nobody */
-	bool live;			/* its process still lives that life, and
-					 * the lease's term lasts */
+	bool live;			/* its process still lives that life, the
+					 * lease's term lasts, and the ordinal
+					 * has not moved */
 	bool own;			/* it is this very process */
 };
 

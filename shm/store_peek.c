@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/store_table.h"
 
@@ -26,6 +27,15 @@ add_shard(struct shm_store_info *info, const struct shm_shard_state *s)
 		info->tail_shards++;
 }
 
+static bool
+has_living_owner(uint32_t ordinal)
+{
+	uint16_t owner = shm_ordinal_owner(ordinal);
+
+	return owner != SHM_NOBODY &&
+	    atomic_load(&shm_process_get(owner)->pid) != 0;
+}
+
 /* Whose worker does not live, and so whose tail nobody closes, is another's
  * matter: of another instance, or until the ordinal is given to somebody. */
 static void
@@ -35,12 +45,14 @@ add_own(struct shm_store_info *info, const struct shm_shard_state *s,
 	struct shm_manifest_marks m = shm_shard_marks(s);
 	uint64_t tail_bytes = shm_shard_tail_bytes(s);
 
+	if (ordinal == SHM_NO_ORDINAL || !shm_ordinal_aged(ordinal))
+		return;
 	info->tail_bytes += tail_bytes;
 	info->own_generations += m.pending_generations;
 	info->own_generations_max = MAX(info->own_generations_max,
 	    m.pending_generations);
 	info->own_bytes += m.pending_bytes;
-	if (atomic_load(&shm_process_get(SHM_WORKER(ordinal))->pid) != 0)
+	if (has_living_owner(ordinal))
 		info->own_bytes += tail_bytes;
 }
 
@@ -57,6 +69,7 @@ add_shards(struct shm_store_info *info, struct shm_slot *s)
 	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&
 	    seen < shm_records(); i = atomic_load(&shm_record_at(i)->next)) {
 		add_shard(info, &shm_record_at(i)->state);
+		add_own(info, &shm_record_at(i)->state, shm_record_ordinal(i));
 		seen++;
 	}
 }
@@ -133,4 +146,38 @@ shm_store_peek(struct shm_ref ref, struct shm_store_info *info)
 	copy_tick(info, &s->tick);
 	atomic_thread_fence(memory_order_acquire);
 	return shm_slot_is(s, ref);
+}
+
+static bool
+is_left(const struct shm_shard_state *s)
+{
+	struct shm_manifest_marks m = shm_shard_marks(s);
+	struct shm_point commit = shm_shard_commit(s);
+
+	return m.pending_generations > 0 ||
+	    (commit.end != 0 && commit.position > m.replay_after);
+}
+
+bool
+shm_store_left(struct shm_ref ref)
+{
+	struct shm_slot *s = shm_store_slot(ref);
+	uint32_t i, ordinal, seen = 0;
+
+	if (s == NULL)
+		return false;
+	for (i = 0; i < shm_workers_max(); i++) {
+		if (is_left(shm_slot_local(s, i)) && shm_ordinal_aged(i))
+			return true;
+	}
+	for (i = atomic_load(&s->first_record); i != SHM_NO_RECORD &&
+	    seen < shm_records(); i = atomic_load(&shm_record_at(i)->next)) {
+		seen++;
+		if (!is_left(&shm_record_at(i)->state))
+			continue;
+		ordinal = shm_record_ordinal(i);
+		if (ordinal != SHM_NO_ORDINAL && shm_ordinal_aged(ordinal))
+			return true;
+	}
+	return false;
 }

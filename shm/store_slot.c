@@ -325,6 +325,67 @@ shm_store_shard_uuid(struct shm_ref ref, uint32_t shard)
 	return shm_ordinal_shard(shard);
 }
 
+/* Found once: names and uuids of ordinals never change. */
+uint32_t
+shm_record_ordinal(uint32_t index)
+{
+	struct shm_record *r = shm_record_at(index);
+	uint32_t known = atomic_load_explicit(&r->ordinal,
+	    memory_order_relaxed), ordinal;
+
+	if (known != 0)
+		return known - 1;
+	if (err_is(shm_ordinal_find(&r->shard, &ordinal)))
+		return SHM_NO_ORDINAL;
+	atomic_store_explicit(&r->ordinal, ordinal + 1, memory_order_relaxed);
+	return ordinal;
+}
+
+uint32_t
+shm_store_shard_ordinal(struct shm_ref ref, uint32_t shard)
+{
+	MUST(shm_store_slot(ref) != NULL);
+	return shard >= SHM_SHARD_RECORD ?
+	    shm_record_ordinal(shard - SHM_SHARD_RECORD) : shard;
+}
+
+static bool
+is_aged(uint32_t shard, struct shm_aged *aged)
+{
+	aged->shard = shard;
+	aged->ordinal = shard >= SHM_SHARD_RECORD ?
+	    shm_record_ordinal(shard - SHM_SHARD_RECORD) : shard;
+	return aged->ordinal != SHM_NO_ORDINAL &&
+	    shm_ordinal_aged(aged->ordinal);
+}
+
+/* at: a number, of which those of records are in the order of their chain. */
+bool
+shm_store_aged_next(struct shm_ref ref, uint32_t *at, struct shm_aged *aged)
+{
+	struct shm_slot *s = shm_store_slot(ref);
+	uint32_t shard, next;
+
+	MUST(s != NULL);	/* the caller holds it */
+	while (*at != SHM_SHARD_NONE) {
+		shard = *at;
+		if (shard < shm_workers_max()) {
+			(*at)++;
+		} else {
+			next = shard < SHM_SHARD_RECORD ?
+			    atomic_load(&s->first_record) : atomic_load(
+			    &shm_record_at(shard - SHM_SHARD_RECORD)->next);
+			*at = next == SHM_NO_RECORD ? SHM_SHARD_NONE :
+			    SHM_SHARD_RECORD + next;
+			if (shard < SHM_SHARD_RECORD)
+				continue;
+		}
+		if (is_aged(shard, aged))
+			return true;
+	}
+	return false;
+}
+
 /* A chain only grows while its slot is held, so no lock is needed to walk. */
 uint32_t
 shm_store_shard_find(struct shm_ref ref, const struct uuid *uuid)

@@ -560,6 +560,7 @@ add_record(struct shm_ref ref, const struct uuid *shard, uint32_t *number)
 	MUST(shm_slot_is(s, ref));	/* the caller holds it */
 	FAULT_HERE(shm_record);
 	records[r].shard = *shard;
+	atomic_store(&records[r].ordinal, 0);
 	shm_shard_init(&records[r].state);
 	atomic_store(&records[r].next, atomic_load(&s->first_record));
 	shm_rwlock_write(shm_slot_lock(s));

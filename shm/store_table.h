@@ -168,6 +168,7 @@ struct shm_record {
 	struct uuid shard;
 	_Atomic uint32_t next;		/* of the slot's chain, or free */
 	uint32_t chained;		/* the repair's; else without meaning */
+	_Atomic uint32_t ordinal;	/* its index + 1; 0: not looked up yet */
 	struct shm_shard_state state;
 };
 
@@ -237,6 +238,17 @@ void shm_store_seal_release(struct shm_ref, uint32_t shard, uint64_t token);
 struct shm_shard_state *shm_store_shard(struct shm_ref, uint32_t shard);
 /* uuid of that shard. */
 struct uuid shm_store_shard_uuid(struct shm_ref, uint32_t shard);
+/* Its ordinal, or SHM_NO_ORDINAL: none that is known explains it. */
+#define SHM_NO_ORDINAL UINT32_MAX
+uint32_t shm_store_shard_ordinal(struct shm_ref, uint32_t shard);
+/* Shards that this server ages: those of its own ordinals that are not another
+ * instance's, and of those that others left to its workers (ordinal_table.h).
+ * The first at or after *at, which moves behind it; false at the end. */
+struct shm_aged {
+	uint32_t shard;			/* its number */
+	uint32_t ordinal;
+};
+bool shm_store_aged_next(struct shm_ref, uint32_t *at, struct shm_aged *);
 /* The number of the shard with this uuid, or SHM_SHARD_NONE. */
 uint32_t shm_store_shard_find(struct shm_ref, const struct uuid *);
 /* The same, with a record made for one that is not known. BUSY: the pool is
@@ -296,6 +308,9 @@ struct shm_store_info {
 };
 
 bool shm_store_peek(struct shm_ref, struct shm_store_info *) MUST_CHECK;
+/* Without a pin or a lock: whether a shard that is aged here has commits not
+ * sealed or generations not folded. */
+bool shm_store_left(struct shm_ref);
 
 /* For tests: whether index, free lists and chains agree with the slots. */
 bool shm_store_table_sound(void);
@@ -307,6 +322,7 @@ struct shm_shard_state *shm_slot_local(struct shm_slot *, uint32_t ordinal);
 _Atomic uint64_t *shm_slot_serials(struct shm_slot *);	/* by process slot */
 _Atomic uint32_t *shm_slot_pins(struct shm_slot *);	/* by process slot */
 struct shm_record *shm_record_at(uint32_t index);
+uint32_t shm_record_ordinal(uint32_t index);	/* or SHM_NO_ORDINAL */
 uint32_t shm_records(void);
 bool shm_slot_is(const struct shm_slot *, struct shm_ref);
 /* The slot, with its lock taken, if the ref is current; else NULL and none. */

@@ -18,9 +18,10 @@ maintainer_main(const struct child_start *s)
 	struct process_plan plan = {
 		.start = s,
 		/* Two lanes a kind (runs.h); the walk at start; trash;
-		 * stores that are asked for by name; rounds of the cluster. */
+		 * stores that are asked for by name, or with a shard to be
+		 * folded; rounds of the cluster. */
 		.pool_threads = STORE_KIND_COUNT * 2 *
-		    s->config->maintain_concurrency + 4,
+		    s->config->maintain_concurrency + 5,
 		.mail = engine_maintainer_mail,
 		.drain = engine_maintainer_drain,
 		.idle = engine_maintainer_idle,

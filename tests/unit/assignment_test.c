@@ -8,6 +8,7 @@
 /* Wants become versions of the chain; the cache follows; of two one wins. */
 
 static struct arena arena;
+static uint32_t moves;
 
 static int
 begin(void **state)
@@ -207,17 +208,17 @@ who_may_claim(void **state)
 {
 	(void)state;
 	/* The default: its home. */
-	see_ok(assignment_check(dir, 1, SHM_WORKER(1)));
-	see_error(assignment_check(dir, 1, SHM_WORKER(0)), FENCED);
+	see_ok(assignment_check(dir, 1, SHM_WORKER(1), &moves));
+	see_error(assignment_check(dir, 1, SHM_WORKER(0), &moves), FENCED);
 	want(1, SHM_ORDINAL_MOVING, "host", 0, 0);
 	bring(1, 0);
-	see_ok(assignment_check(dir, 1, SHM_WORKER(0)));
-	see_error(assignment_check(dir, 1, SHM_WORKER(1)), FENCED);
+	see_ok(assignment_check(dir, 1, SHM_WORKER(0), &moves));
+	see_error(assignment_check(dir, 1, SHM_WORKER(1), &moves), FENCED);
 	want(1, SHM_ORDINAL_ORPHANED, "", 0, 1);
 	bring(1, 0);
-	see_error(assignment_check(dir, 1, SHM_WORKER(0)), FENCED);
+	see_error(assignment_check(dir, 1, SHM_WORKER(0), &moves), FENCED);
 	shm_lease_end(SHM_LEASE_LOST, "told so");
-	see_error(assignment_check(dir, 0, SHM_WORKER(0)), UNAVAILABLE);
+	see_error(assignment_check(dir, 0, SHM_WORKER(0), &moves), UNAVAILABLE);
 }
 
 /* A worker that was asleep reads the chain before it claims. */
@@ -243,13 +244,13 @@ the_chain_is_read_before_a_claim(void **state)
 	pid_t pid;
 
 	(void)state;
-	see_ok(assignment_check(dir, 0, SHM_WORKER(0)));
+	see_ok(assignment_check(dir, 0, SHM_WORKER(0), &moves));
 	pid = fork();
 	if (pid == 0)
 		_exit(move_away());
 	assert_int_equal(test_wait(pid), 0);
 	assert_int_equal(ordinal(0).owner, SHM_WORKER(0));	/* the cache */
-	see_error(assignment_check(dir, 0, SHM_WORKER(0)), FENCED);
+	see_error(assignment_check(dir, 0, SHM_WORKER(0), &moves), FENCED);
 }
 
 static void
@@ -274,7 +275,7 @@ damaged_ones_change_nothing(void **state)
 	see_ok(object_put_new(dir,
 	    "_cluster/assignment/00000000000000000001.json", SLICE("{")));
 	see_error(assignment_look(dir), CORRUPT);
-	see_error(assignment_check(dir, 0, SHM_WORKER(0)), CORRUPT);
+	see_error(assignment_check(dir, 0, SHM_WORKER(0), &moves), CORRUPT);
 }
 
 /* An answer that is lost, none at all, a death: the want stays until its fate

@@ -66,7 +66,7 @@ hold_everything(void *arg)
 	MUST(shm_store_guard_try(ref, 0) != 0);
 	MUST(shm_store_seal_try(ref, 0, 0) != 0);
 	MUST(shm_store_seal_try(ref, shard, 0) != 0);
-	shm_shard_claim(shm_store_shard(ref, 0), 4,
+	shm_shard_claim(shm_store_shard(ref, 0), 0, 4,
 	    (struct shm_point){ 2, 64 });
 	MUST(shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 700));
 	MUST(shm_budget_take(SHM_BUDGET_FOLD_SLOTS, 1));

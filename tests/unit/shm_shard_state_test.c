@@ -80,7 +80,7 @@ static int
 claim_and_publish(void *arg)
 {
 	(void)arg;
-	shm_shard_claim(shard, 7, (struct shm_point){ 3, 64 });
+	shm_shard_claim(shard, 0, 7, (struct shm_point){ 3, 64 });
 	shm_shard_publish(shard, (struct shm_point){ 4, 128 }, 1000);
 	shm_shard_publish(shard, (struct shm_point){ 4, 256 }, 900);
 	MUST(shm_shard_claimed(shard).own);
@@ -136,7 +136,7 @@ raise_never_lowers(void **state)
 	shm_shard_close(shard, (struct shm_point){ 3, 8 });
 	assert_point(shm_shard_closed(shard), 3, 8);
 	/* A new claim has closed nothing yet. */
-	shm_shard_claim(shard, 1, (struct shm_point){ 0, 0 });
+	shm_shard_claim(shard, 0, 1, (struct shm_point){ 0, 0 });
 	assert_point(shm_shard_closed(shard), 0, 0);
 	assert_point(shm_shard_commit(shard), 3, 8);
 	shm_shard_unclaim(shard);
@@ -147,7 +147,7 @@ static int
 publish_lower(void *arg)
 {
 	(void)arg;
-	shm_shard_claim(shard, 1, (struct shm_point){ 0, 0 });
+	shm_shard_claim(shard, 0, 1, (struct shm_point){ 0, 0 });
 	shm_shard_publish(shard, (struct shm_point){ 3, 8 }, 1);
 	return 0;
 }
@@ -158,7 +158,7 @@ publish_late(void *arg)
 	uint64_t bytes = shm_shard_tail_bytes(shard);
 
 	(void)arg;
-	shm_shard_claim(shard, 1, (struct shm_point){ 0, 0 });
+	shm_shard_claim(shard, 0, 1, (struct shm_point){ 0, 0 });
 	MUST(shm_shard_claimed(shard).live);
 	shm_lease_end(SHM_LEASE_LOST, "told so");
 	MUST(!shm_shard_claimed(shard).live && shm_shard_claimed(shard).own);
@@ -170,7 +170,7 @@ publish_late(void *arg)
 	/* Got anew, it is another term. */
 	shm_lease_hold(2, UINT64_MAX);
 	MUST(!shm_shard_claimed(shard).live);
-	shm_shard_claim(shard, 2, (struct shm_point){ 0, 0 });
+	shm_shard_claim(shard, 0, 2, (struct shm_point){ 0, 0 });
 	MUST(shm_shard_claimed(shard).live);
 	return 0;
 }

@@ -92,7 +92,8 @@ static struct err
 rotate(void)
 {
 	struct shm_command c = { .kind = SHM_MAIL_ROTATE, .store = store->ref,
-	    .token = shm_mailbox_token(), .from = shm_life_self() }, reply;
+	    .shard = shm_ordinal_shard(0), .token = shm_mailbox_token(),
+	    .from = shm_life_self() }, reply;
 	uint64_t began = clock_mono_ns();
 
 	assert_true(engine_command(&engine, &c));

@@ -287,7 +287,7 @@ own_announce(struct owner *o)
 	mark.marks.replay_after = m->replay_after;
 	mark.marks.pending_generations = m->generation_count;
 	child_ok(shm_view_raise(ref, 0, &mark, 1, NULL));
-	shm_shard_claim(o->state, m->epoch, (struct shm_point){
+	shm_shard_claim(o->state, o->ordinal, m->epoch, (struct shm_point){
 	    o->claim.tail.position, o->claim.tail.end });
 }
 

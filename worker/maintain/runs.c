@@ -13,6 +13,8 @@
 /* Who waits for a guard that is held looks again after this. */
 #define AGAIN_NS	(50 * NS_PER_MS)
 
+#define SEAL_PART (WANT_SEAL | WANT_CLAIM)	/* what the first lane does */
+
 enum lane_name { LANE_SEAL, LANE_GUARDED, LANE_COUNT };
 static_assert((int)LANE_COUNT == (int)METRIC_LANE_COUNT, "counted by lane");
 enum queue_name { QUEUE_FIRST, QUEUE_OTHER, QUEUE_COUNT };
@@ -198,7 +200,8 @@ want_of(const struct shm_command *c)
 		return WANT_SEAL;
 	case SHM_MAIL_FOLD:
 		return WANT_SEAL | WANT_FOLD |
-		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0);
+		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0) |
+		    (c->args[0] == 2 ? WANT_CLAIM : 0);
 	case SHM_MAIL_COMPACT:
 		return WANT_COMPACT;
 	case SHM_MAIL_DELETE:
@@ -269,7 +272,7 @@ answer_askers(struct job *j)
 
 	for (i = 0; i < j->askers.count; i++) {
 		const struct shm_command *c = &j->askers.commands[i];
-		uint32_t rest = want_of(c) & ~(uint32_t)WANT_SEAL;
+		uint32_t rest = want_of(c) & ~(uint32_t)SEAL_PART;
 
 		if (j->lane == LANE_SEAL && rest != 0 &&
 		    !err_is(j->result.seal_err)) {
@@ -289,7 +292,7 @@ static void
 hand_on(struct job *j)
 {
 	uint32_t rest = j->lane == LANE_SEAL ?
-	    j->want & ~(uint32_t)WANT_SEAL : 0;
+	    j->want & ~(uint32_t)SEAL_PART : 0;
 	struct job *guarded;
 
 	if (rest != 0)
@@ -349,8 +352,8 @@ job_run(struct op *op)
 {
 	struct job *j = CONTAINER_OF(op, struct job, op);
 
-	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ? WANT_SEAL :
-	    j->want, &j->compact, j->span_ns, &j->result);
+	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ?
+	    j->want & SEAL_PART : j->want, &j->compact, j->span_ns, &j->result);
 	return 0;
 }
 

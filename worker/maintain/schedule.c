@@ -7,6 +7,7 @@
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
 #include "worker/lance/own.h"
+#include "worker/maintain/fold_job.h"
 #include "worker/maintain/make_room.h"
 #include "worker/maintain/opener.h"
 #include "worker/maintain/rate.h"
@@ -63,6 +64,12 @@ seal(struct shm_ref ref)
 	runs_request(ref, WANT_SEAL);
 }
 
+static void
+fold(const struct shm_command *c)
+{
+	MUST(runs_command(c));
+}
+
 /* The walk found no slot for a store. */
 static void
 no_room(void)
@@ -111,6 +118,9 @@ schedule_command(const struct shm_command *c)
 		return true;
 	case SHM_MAIL_WORKERS:
 		reload();
+		return true;
+	case SHM_MAIL_FOLD_SHARD:
+		fold_job_ask(c);
 		return true;
 	case SHM_MAIL_OPEN:
 		opener_ask(c);
@@ -224,6 +234,8 @@ schedule_start(const struct config *config, struct loop *loop,
 	ticker_start(&(struct ticker_plan){ config, loop, runs_request,
 	    forced });
 	opener_start(pool, root, no_room);
+	fold_job_start(&(struct fold_job_plan){ loop, pool, root, no_room,
+	    fold });
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		delete_marked(kind);
 	walk_start(&(struct walk_plan){ loop, pool, root, found,
@@ -254,6 +266,7 @@ schedule_drain(bool seal_too)
 	rate_stop();
 	ticker_stop();
 	walk_stop();
+	fold_job_stop();
 	runs_drain(clock_mono_ns() + CONFIG_NOW(sched.config, drain_secs) * NS_PER_SEC / 2);
 	if (seal_too)
 		seal_tails();
@@ -264,5 +277,5 @@ bool
 schedule_idle(void)
 {
 	return runs_idle() && !sched.trash_runs && walk_idle() &&
-	    opener_idle();
+	    opener_idle() && fold_job_idle();
 }

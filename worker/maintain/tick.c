@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/fault.h"
@@ -21,28 +22,83 @@
 
 #define ROTATE_SPAN_NS	(5 * NS_PER_SEC)
 
-/* Whether this host writes the ordinal: its worker lives. */
-static bool
-is_ours(uint32_t ordinal, uint16_t *owner)
-{
-	struct shm_ordinal o;
+struct aged_shard {
+	uint32_t shard, ordinal;
+	uint16_t owner;			/* SHM_NOBODY: none that lives */
+	bool guest;			/* its owner is not its home */
+	bool asked;			/* its owner to rotate: */
+	struct ask_question question;
+};
 
-	if (err_is(shm_ordinal_get(ordinal, &o)) || o.owner == SHM_NOBODY)
-		return false;
-	*owner = o.owner;
-	return atomic_load_explicit(&shm_process_get(o.owner)->pid,
-	    memory_order_relaxed) != 0;
+struct shards {			/* of one tick */
+	uint32_t count;
+	struct aged_shard *all;
+};
+
+/* Its owner is here, and not its home. */
+static bool
+is_guest(uint32_t ordinal)
+{
+	return shm_ordinal_here(ordinal) &&
+	    shm_ordinal_owner(ordinal) != SHM_WORKER(ordinal);
+}
+
+/* Whether this host writes the ordinal: its worker lives. */
+static uint16_t
+living_owner(uint32_t ordinal)
+{
+	uint16_t owner = shm_ordinal_owner(ordinal);
+
+	return owner != SHM_NOBODY &&
+	    atomic_load_explicit(&shm_process_get(owner)->pid,
+	    memory_order_relaxed) != 0 ? owner : SHM_NOBODY;
+}
+
+static struct err
+list_shards(const struct aged_store *a, struct shards *s)
+{
+	uint32_t at = 0, room = 0;
+	struct shm_aged aged;
+
+	while (shm_store_aged_next(a->ref, &at, &aged))
+		room++;
+	s->count = 0;
+	s->all = calloc(MAX(room, 1u), sizeof(*s->all));
+	if (s->all == NULL)
+		return FAIL(NO_MEMORY, "list the shards of a store");
+	for (at = 0; s->count < room &&
+	    shm_store_aged_next(a->ref, &at, &aged); s->count++)
+		s->all[s->count] = (struct aged_shard){ .shard = aged.shard,
+		    .ordinal = aged.ordinal,
+		    .owner = living_owner(aged.ordinal),
+		    .guest = is_guest(aged.ordinal) };
+	return OK;
+}
+
+static bool
+has_tail(const struct shm_shard_state *state)
+{
+	return shm_shard_commit(state).position >
+	    shm_shard_marks(state).replay_after;
 }
 
 /* Commits behind replay_after that no closed entry holds yet. */
 static bool
-wants_rotation(const struct shm_shard_state *state)
+wants_rotation(const struct aged_store *a, const struct aged_shard *s,
+    uint32_t want)
 {
+	const struct shm_shard_state *state = shm_store_shard(a->ref, s->shard);
 	struct shm_point commit = shm_shard_commit(state);
 	struct shm_point closed = shm_shard_closed(state);
 	struct shm_claim claim = shm_shard_claimed(state);
 
-	if (commit.position <= shm_shard_marks(state).replay_after)
+	if (s->owner == SHM_NOBODY)
+		return false;
+	/* A claim records its end, and nothing comes behind that. */
+	if (s->guest)
+		return !claim.live && ((want & WANT_CLAIM) != 0 ||
+		    has_tail(state));
+	if (!has_tail(state))
 		return false;
 	/* Who gave his claim up closed before; who died may have begun the next
 	 * entry. */
@@ -50,33 +106,26 @@ wants_rotation(const struct shm_shard_state *state)
 	    shm_point_before(closed, commit);
 }
 
-struct rotation {		/* what its owner was asked, if he was */
-	bool asked;
-	struct ask_question question;
-};
-
 /* All owners at once: one that has to claim first does so beside others. */
 static void
-ask_to_rotate(struct aged_store *a, struct rotation *rotations)
+ask_to_rotate(struct aged_store *a, struct shards *shards, uint32_t want)
 {
-	uint32_t k;
+	uint32_t i;
 
-	for (k = 0; k < shm_workers_max(); k++) {
+	for (i = 0; i < shards->count; i++) {
+		struct aged_shard *s = &shards->all[i];
 		struct shm_command command = { .kind = SHM_MAIL_ROTATE,
-		    .store = a->ref, .shard = shm_ordinal_shard(k) };
-		uint16_t owner;
+		    .store = a->ref, .shard = shm_ordinal_shard(s->ordinal) };
 
-		rotations[k].asked = wants_rotation(
-		    shm_store_shard(a->ref, k)) && is_ours(k, &owner);
-		if (rotations[k].asked)
-			ask_begin(&a->env->asks, &rotations[k].question, owner,
+		s->asked = wants_rotation(a, s, want);
+		if (s->asked)
+			ask_begin(&a->env->asks, &s->question, s->owner,
 			    &command);
 	}
 }
 
 static struct err
-seal_ordinal(struct aged_store *a, uint32_t ordinal,
-    struct tick_result *result)
+seal_all_of(struct aged_store *a, uint32_t shard, struct tick_result *result)
 {
 	struct seal_result sealed;
 	struct err e;
@@ -84,7 +133,7 @@ seal_ordinal(struct aged_store *a, uint32_t ordinal,
 	do {
 		e = aged_check(a);
 		if (!err_is(e))
-			e = seal_shard(a, ordinal, &sealed);
+			e = seal_shard(a, shard, &sealed);
 		if (err_is(e))
 			return e;
 		result->sealed += sealed.generations;
@@ -94,18 +143,20 @@ seal_ordinal(struct aged_store *a, uint32_t ordinal,
 
 /* What was closed before is sealed in any case. */
 static struct err
-wait_and_seal(struct aged_store *a, uint32_t ordinal, struct rotation *r,
-    uint64_t until_ns, struct tick_result *result)
+wait_and_seal(struct aged_store *a, struct aged_shard *s, uint64_t until_ns,
+    struct tick_result *result)
 {
 	struct err e = OK, sealed;
 
-	if (r->asked)
-		e = ask_wait(&a->env->asks, &r->question, until_ns);
+	if (s->asked)
+		e = ask_wait(&a->env->asks, &s->question, until_ns);
 	if (err_is(e))
 		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
-		    "before is sealed store=%s ordinal=%u", a->name, ordinal);
+		    "before is sealed store=%s ordinal=%.*s", a->name,
+		    (int)shm_ordinal_name(s->ordinal).len,
+		    shm_ordinal_name(s->ordinal).ptr);
 	a->phase = TICK_SEAL;
-	sealed = seal_ordinal(a, ordinal, result);
+	sealed = seal_all_of(a, s->shard, result);
 	if (err_is(e) && !err_is(sealed))
 		a->phase = TICK_ROTATE;
 	return err_is(sealed) ? sealed : e;
@@ -151,20 +202,21 @@ note_error(struct aged_store *a, struct err e)
 }
 
 static void
-seal_all(struct aged_store *a, struct tick_result *result)
+seal_all(struct aged_store *a, struct shards *shards, uint32_t want,
+    struct tick_result *result)
 {
-	struct rotation rotations[SHM_WORKERS_LIMIT];
 	uint64_t until_ns = clock_mono_ns() + ROTATE_SPAN_NS;
-	uint32_t k;
+	uint32_t i;
 
-	ask_to_rotate(a, rotations);
-	for (k = 0; k < shm_workers_max(); k++) {
+	ask_to_rotate(a, shards, want);
+	for (i = 0; i < shards->count; i++) {
+		struct aged_shard *s = &shards->all[i];
 		struct err e;
 
-		if (!rotations[k].asked && shm_shard_commit(
-		    shm_store_shard(a->ref, k)).position == 0)
+		if (!s->asked && shm_shard_commit(
+		    shm_store_shard(a->ref, s->shard)).position == 0)
 			continue;
-		e = wait_and_seal(a, k, &rotations[k], until_ns, result);
+		e = wait_and_seal(a, s, until_ns, result);
 		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
 			continue;	/* deleted or pinned: left alone */
 		if (err_is(e)) {
@@ -176,30 +228,30 @@ seal_all(struct aged_store *a, struct tick_result *result)
 }
 
 static uint32_t
-pending_of(const struct aged_store *a, uint32_t ordinal)
+pending_of(const struct aged_store *a, uint32_t shard)
 {
-	return shm_shard_marks(shm_store_shard(a->ref, ordinal)).
+	return shm_shard_marks(shm_store_shard(a->ref, shard)).
 	    pending_generations;
 }
 
 /* The backlog that it saw, pass by pass; what is sealed meanwhile waits for
  * the next tick. */
 static struct err
-fold_ordinal(struct aged_store *a, uint32_t ordinal, uint32_t threshold,
+fold_all_of(struct aged_store *a, uint32_t shard, uint32_t threshold,
     struct tick_result *result)
 {
-	uint32_t seen = pending_of(a, ordinal), done = 0;
+	uint32_t seen = pending_of(a, shard), done = 0;
 	struct fold_result folded;
 	struct err e;
 
-	if (seen < threshold)
+	if (threshold == 0 || seen < threshold)
 		return OK;
 	a->phase = TICK_PREPARE;
 	do {
 		e = aged_check(a);
 		if (err_is(e))
 			break;
-		e = fold_shard(a, ordinal, &folded);
+		e = fold_shard(a, shard, &folded);
 		result->reclaimed += folded.reclaimed;
 		done += folded.reclaimed;
 	} while (!err_is(e) && folded.more && done < seen);
@@ -238,10 +290,12 @@ threshold_of(const struct aged_store *a, uint32_t want)
 static void
 fold_all(struct aged_store *a, uint32_t want, struct tick_result *result)
 {
-	uint32_t threshold = threshold_of(a, want), k;
+	uint32_t threshold = threshold_of(a, want), at = 0;
+	struct shm_aged aged;
 
-	for (k = 0; threshold != 0 && k < shm_workers_max(); k++) {
-		struct err e = fold_ordinal(a, k, threshold, result);
+	while (shm_store_aged_next(a->ref, &at, &aged)) {
+		struct err e = fold_all_of(a, aged.shard,
+		    is_guest(aged.ordinal) ? 1 : threshold, result);
 
 		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
 			break;		/* deleted or pinned: left alone */
@@ -360,14 +414,16 @@ age_guarded(struct aged_store *a, uint32_t want, struct tick_result *result)
 static void
 sum_up(struct aged_store *a, struct tick_result *result)
 {
-	uint32_t count = threshold_of(a, WANT_FOLD), k;
+	uint32_t count = threshold_of(a, WANT_FOLD), at = 0;
 	struct shm_slot *slot = shm_store_slot(a->ref);
+	struct shm_aged aged;
 
-	for (k = 0; k < shm_workers_max(); k++) {
-		uint32_t pending = pending_of(a, k);
+	while (shm_store_aged_next(a->ref, &at, &aged)) {
+		uint32_t pending = pending_of(a, aged.shard);
+		uint32_t enough = is_guest(aged.ordinal) ? 1 : count;
 
 		result->pending += pending;
-		if (count != 0 && pending >= count)
+		if (enough != 0 && pending >= enough)
 			result->over_threshold = true;
 	}
 	result->urgent = atomic_load_explicit(&slot->pressure,
@@ -385,9 +441,13 @@ age(struct aged_store *a, uint32_t want, struct tick_result *result)
 	/* The mark is of commits, so only a seal may take it away. */
 	if ((want & WANT_SEAL) != 0) {
 		uint64_t began = clock_mono_ns();
+		struct shards shards;
 
 		(void)shm_store_untouch(a->ref);
-		seal_all(a, result);
+		result->seal_err = list_shards(a, &shards);
+		if (!err_is(result->seal_err))
+			seal_all(a, &shards, want, result);
+		free(shards.all);
 		if (!err_is(result->seal_err))
 			shm_metric_observe(
 			    METRIC_rollout_wal_merge_duration_seconds,

@@ -4,13 +4,18 @@
 /*
  * tick - the one function that ages a store (design 6).
  *
- *	owners are asked to rotate; closed entries are sealed, each shard under
+ *	owners are asked to rotate (who is no shard's home claims it, guest.h);
+ *	closed entries are sealed, each shard under
  *	its seal guard; then come the steps under the store's guard: every
  *	shard with enough pending generations is folded; if any was, or if it
  *	was asked for, the base table is compacted.
  *
  * A step looks at the time limit between its I/O (aged_check), and says where
  * it is (aged_enter): the phase in which time ran out is logged and counted.
+ *
+ * It ages the shards of shm_store_aged_next: this server's own, and those of
+ * ordinals that were left to its workers. Of these nothing is left in the end,
+ * so each generation is folded, whatever the count trigger says.
  *
  * A busy guard means skip: the work is being done. Seal errors and fold errors
  * are different errors, counted apart, and one does not keep the other from
@@ -32,6 +37,8 @@ enum tick_want {
 	WANT_ROUTE = 64,	/* a fold that a request asked for: counted apart */
 	WANT_COLLECT = 128,	/* as after each fold, but nothing is folded */
 	WANT_COMPACT = 256,	/* as was asked for */
+	WANT_CLAIM = 512,	/* shards of guests are claimed, also if no tail
+				 * is known: who had them may still write */
 };
 
 struct tick_result {

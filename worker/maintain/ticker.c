@@ -84,24 +84,6 @@ warn_pending(struct shm_ref ref)
 		    (unsigned long long)info.pending_bytes);
 }
 
-/* Commits not sealed or generations not folded, in a shard of this host. */
-static bool
-anything_left(struct shm_ref ref)
-{
-	uint32_t k;
-
-	for (k = 0; k < shm_workers_max(); k++) {
-		const struct shm_shard_state *s = shm_store_shard(ref, k);
-		struct shm_manifest_marks m = shm_shard_marks(s);
-		struct shm_point commit = shm_shard_commit(s);
-
-		if (m.pending_generations > 0 ||
-		    (commit.end != 0 && commit.position > m.replay_after))
-			return true;
-	}
-	return false;
-}
-
 /* True: it is due. */
 static bool
 tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
@@ -110,7 +92,7 @@ tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
 	bool again = take_again(&tickers.again[ref.index], ref, now_ns);
 	bool collect = take_again(&tickers.collect[ref.index], ref, now_ns);
 	bool idle = !again && atomic_load_explicit(&slot->dirty,
-	    memory_order_relaxed) == 0 && (!forced || !anything_left(ref));
+	    memory_order_relaxed) == 0 && (!forced || !shm_store_left(ref));
 	bool first;
 
 	if (idle && !collect)

@@ -4,6 +4,8 @@
 
 #include "shm/instance.h"
 #include "shm/metric.h"
+#include "shm/ordinal_table.h"
+#include "worker/store/guest.h"
 #include "worker/store/pressure.h"
 #include "worker/store/writer.h"
 
@@ -111,7 +113,7 @@ start_due(struct engine *en, struct list *due, bool alone)
 		    check_lease(w->store) : OK;
 		/* What it claimed before the lease was lost may be another's. */
 		if (!err_is(e) && w->at == WRITER_READY &&
-		    !shm_lease_term_lasts(w->term))
+		    !writer_claim_lasts(w))
 			writer_lose_claim(w);
 		if (err_is(e))
 			refuse(w, e);
@@ -139,6 +141,23 @@ append_start_due(struct engine *en)
 	}
 }
 
+void
+append_release(struct engine *en, const struct shm_command *command)
+{
+	const struct list *l;
+	uint32_t i;
+
+	for (i = 0; i < ENGINE_BUCKETS; i++) {
+		LIST_FOREACH(l, &en->buckets[i]) {
+			struct store *s = CONTAINER_OF(l, struct store, link);
+
+			if (s->writer != NULL)
+				writer_release(s->writer);
+		}
+	}
+	shm_mailbox_reply(command, OK, 0);
+}
+
 struct rotate_job {		/* a store that this worker has not open yet */
 	struct store_wait wait;
 	struct shm_command command;
@@ -161,6 +180,17 @@ rotate_store(struct store *s, const struct shm_command *command)
 }
 
 static void
+rotate_any(struct store *s, const struct shm_command *command)
+{
+	struct uuid own = shm_ordinal_shard(s->engine->ordinal);
+
+	if (uuid_eq(&own, &command->shard))
+		rotate_store(s, command);
+	else
+		guest_rotate(s, command);
+}
+
+static void
 rotate_opened(struct store_wait *wait, struct err e)
 {
 	struct rotate_job *j = CONTAINER_OF(wait, struct rotate_job, wait);
@@ -168,7 +198,7 @@ rotate_opened(struct store_wait *wait, struct err e)
 	if (err_is(e)) {
 		shm_mailbox_reply(&j->command, e, 0);
 	} else {
-		rotate_store(wait->store, &j->command);
+		rotate_any(wait->store, &j->command);
 		store_close(wait->store);
 	}
 	free(j);
@@ -182,7 +212,7 @@ append_rotate(struct engine *en, const struct shm_command *command)
 	struct rotate_job *j;
 
 	if (s != NULL) {
-		rotate_store(s, command);
+		rotate_any(s, command);
 		return;
 	}
 	if (!shm_store_peek(command->store, &info) ||

@@ -57,8 +57,12 @@ struct err append_builder(struct store *, struct arena *errors,
 void append_submit(struct store *, struct append *);
 
 /* ROTATE from the maintainer: closes the entry once nothing is in flight, and
- * claims a tail that has no live claim. Replies. */
+ * claims a tail that has no live claim. Of another ordinal's shard: guest.h.
+ * Replies. */
 void append_rotate(struct engine *, const struct shm_command *);
+/* RELEASE: our ordinal may have moved away. If so entries are closed and claims
+ * given up, each once nothing is in flight. Replies. */
+void append_release(struct engine *, const struct shm_command *);
 /* Starts what is due; the loop's hook. */
 void append_start_due(struct engine *);
 /* No more appends will come: closes the entry, if nothing is in flight. */

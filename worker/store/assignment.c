@@ -7,6 +7,7 @@
 #include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "shm/mailbox.h"
 #include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/object/chain.h"
@@ -206,11 +207,29 @@ news_of(const struct assignment_ordinal *o)
 	return n;
 }
 
+/* It closes its entries and gives its claims up now; else the next commit would,
+ * or the fence of the new owner. */
+static void
+tell_owner(uint16_t before, uint32_t index)
+{
+	struct shm_command command = { .kind = SHM_MAIL_RELEASE,
+	    .token = shm_mailbox_token(),
+	    .shard = shm_ordinal_shard(index) };
+	struct err e;
+
+	if (before == SHM_NOBODY || shm_ordinal_owner(index) == before)
+		return;
+	e = shm_mailbox_send(before, &command);
+	if (err_is(e))
+		log_err(LOG_DEBUG, e, "owner of an ordinal that moved not told");
+}
+
 static void
 apply(const struct assignment *t)
 {
 	struct shm_news news;
 	uint32_t i, index;
+	uint16_t before;
 	bool changed;
 	struct err e;
 
@@ -219,8 +238,11 @@ apply(const struct assignment *t)
 
 		news = news_of(o);
 		e = shm_ordinal_adopt(o->name, &o->shard, &index);
+		before = err_is(e) ? SHM_NOBODY : shm_ordinal_owner(index);
 		if (!err_is(e))
 			e = shm_ordinal_assign(index, &news, &changed);
+		if (!err_is(e) && changed)
+			tell_owner(before, index);
 		if (err_is(e))
 			log_err(LOG_WARN, e, "ordinal passed over, its shards "
 			    "are nobody's here ordinal=%.*s",
@@ -251,19 +273,26 @@ assignment_look(struct object_dir *root)
 }
 
 struct err
-assignment_check(struct object_dir *root, uint32_t ordinal, uint16_t slot)
+assignment_check(struct object_dir *root, uint32_t ordinal, uint16_t slot,
+    uint32_t *moves)
 {
-	struct shm_ordinal o;
+	uint32_t before;
 	struct err e;
 
 	if (!shm_lease_held())
 		return FAIL(UNAVAILABLE, "this server does not hold its lease");
 	e = assignment_look(root);
-	if (!err_is(e))
-		e = shm_ordinal_get(ordinal, &o);
-	if (!err_is(e) && o.owner != slot)
-		e = FAIL(FENCED, "the ordinal is assigned to another");
-	return e;
+	if (err_is(e))
+		return e;
+	/* The owner of one and the same stay. */
+	do {
+		before = shm_ordinal_moves(ordinal);
+		if (shm_ordinal_owner(ordinal) != slot)
+			return FAIL(FENCED, "the ordinal is assigned to "
+			    "another");
+		*moves = shm_ordinal_moves(ordinal);
+	} while (*moves != before);
+	return OK;
 }
 
 /* changing */

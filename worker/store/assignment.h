@@ -25,6 +25,9 @@
  * version that it goes on from, so that of two that decided at the same time
  * one wins, and the other looks again.
  *
+ * A worker whose ordinal has moved is told so (RELEASE) by whoever of its server
+ * learns of it first.
+ *
  * Who may write: the owner of an ordinal, while its instance holds its lease.
  * A worker asks before each claim. That keeps writers from fencing each other
  * for nothing; that no row is lost when two believe that they own an ordinal is
@@ -74,9 +77,10 @@ struct err assignment_load(struct object_dir *root, struct arena *,
 /* Brings the segment up to the newest version: one listing if it is. */
 struct err assignment_look(struct object_dir *root) MUST_CHECK;
 /* Whether the worker in that process slot may claim shards of an ordinal, now
- * and as the newest version says. */
+ * and as the newest version says. *moves: of the stay (ordinal_table.h) in which
+ * it may. */
 struct err assignment_check(struct object_dir *root, uint32_t ordinal,
-    uint16_t slot) MUST_CHECK;
+    uint16_t slot, uint32_t *moves) MUST_CHECK;
 /* All wants that there are, in one version. *stand: how many stand after it, by
  * us or before us; *late: how many were decided on what was not the newest. */
 struct err assignment_bring(struct object_dir *root, uint32_t *stand,

@@ -4,6 +4,7 @@
 #include "shm/process.h"
 #include "worker/store/append.h"
 #include "worker/store/engine.h"
+#include "worker/store/guest.h"
 #include "worker/store/store.h"
 #include "worker/store/tail_cache.h"
 
@@ -31,6 +32,7 @@ engine_init(struct engine *en, const struct config *config, struct loop *loop,
 	for (i = 0; i < ENGINE_BUCKETS; i++)
 		list_init(&en->buckets[i]);
 	list_init(&en->due);
+	list_init(&en->guests);
 	list_init(&en->calls);
 	e = tail_cache_new(&en->tails);
 	if (!err_is(e))
@@ -137,6 +139,9 @@ engine_command(struct engine *en, const struct shm_command *command)
 	case SHM_MAIL_ROTATE:
 		append_rotate(en, command);
 		return true;
+	case SHM_MAIL_RELEASE:
+		append_release(en, command);
+		return true;
 	case SHM_MAIL_FORGET:
 		forget(en, command);
 		return true;
@@ -164,7 +169,7 @@ engine_idle(const struct engine *en)
 	const struct list *l;
 	uint32_t i;
 
-	if (en->due_count > 0 || !list_empty(&en->calls))
+	if (en->due_count > 0 || !list_empty(&en->calls) || guest_busy(en))
 		return false;
 	for (i = 0; i < ENGINE_BUCKETS; i++) {
 		LIST_FOREACH(l, &en->buckets[i]) {

@@ -34,6 +34,7 @@ struct engine {
 	struct source_cache cache;
 	struct list due;		/* writers with something to commit */
 	uint32_t due_count;
+	struct list guests;		/* guest.h: claims under way */
 	struct list calls;		/* waiting for a reply */
 	uint64_t sync_ns;		/* smoothed time of a commit's sync */
 };

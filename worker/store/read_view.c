@@ -300,7 +300,7 @@ others_moved(struct store *s)
 	for (i = 0; i < snap->shard_count; i++) {
 		char name[SHARD_NAME_MAX];
 
-		if (snap->shards[i].shard < SHM_SHARD_RECORD)
+		if (!reload_is_others(s->ref, snap->shards[i].shard))
 			continue;
 		shard_manifest_name(&snap->shards[i].uuid,
 		    snap->shards[i].manifest.version + 1, name);
@@ -312,12 +312,13 @@ others_moved(struct store *s)
 
 /* Whether a strong read has anybody to ask. */
 static bool
-has_others(const struct snapshot *s)
+has_others(const struct store *s)
 {
+	const struct snapshot *snap = s->snapshot;
 	uint32_t i;
 
-	for (i = 0; i < s->shard_count; i++) {
-		if (s->shards[i].shard >= SHM_SHARD_RECORD)
+	for (i = 0; i < snap->shard_count; i++) {
+		if (reload_is_others(s->ref, snap->shards[i].shard))
 			return true;
 	}
 	return false;
@@ -363,7 +364,7 @@ view_or_job(struct store *s)
 	}
 	behind = bytes_behind(s);
 	if (!snapshot_is_current(s->snapshot) || others_moved(s) ||
-	    (any_strong(&s->viewers) && has_others(s->snapshot))) {
+	    (any_strong(&s->viewers) && has_others(s))) {
 		start_job(s, false);
 	} else if (s->snapshot->view.pinned_version != 0) {
 		list_init(&waiting);

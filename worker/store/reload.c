@@ -131,8 +131,8 @@ is_claim_old(const struct wal_list *list)
 
 /*
  * Whether nobody but this server's workers can have written a shard since it
- * had no live claim here: its ordinal is ours, and so was the lease all the
- * time. Before the server has a lease at all it serves nobody yet.
+ * had no live claim here: its ordinal is ours and never was another's, and so
+ * was the lease all the time. Before the server has a lease at all it serves nobody yet.
  */
 static bool
 is_ours(uint32_t number)
@@ -140,7 +140,23 @@ is_ours(uint32_t number)
 	uint32_t term = shm_lease_term();
 
 	return number < SHM_SHARD_RECORD && shm_ordinal_here(number) &&
+	    shm_ordinal_moves(number) == 0 &&
 	    (term == 0 || (term == 1 && shm_lease_held()));
+}
+
+static bool
+is_aged(struct shm_ref ref, uint32_t number)
+{
+	uint32_t ordinal = shm_store_shard_ordinal(ref, number);
+
+	return ordinal != SHM_NO_ORDINAL && shm_ordinal_aged(ordinal);
+}
+
+bool
+reload_is_others(struct shm_ref ref, uint32_t number)
+{
+	return !is_ours(number) &&
+	    !shm_shard_claimed(shm_store_shard(ref, number)).live;
 }
 
 /*
@@ -270,7 +286,7 @@ load_commit(struct loading *l, const struct uuid *shard, uint32_t number,
 		shm_shard_raise(state, (struct shm_point){ t.point.position,
 		    t.point.end });
 		/* The slot stays until it is sealed: else nobody would know. */
-		if (number < SHM_SHARD_RECORD) {
+		if (is_aged(l->ref, number)) {
 			shm_shard_tail_found(state, t.bytes);
 			shm_store_touch(l->ref);
 		}
@@ -486,7 +502,7 @@ is_news(struct loading *l, const struct uuid *shard, bool *news)
 	struct err e;
 
 	*news = number == SHM_SHARD_NONE;
-	if (*news || is_ours(number) || is_claimed(l, number))
+	if (*news || !reload_is_others(l->ref, number))
 		return OK;
 	e = shard_manifest_newest(l->dir, shard, &newest);
 	if (e.kind == ERR_NOT_FOUND)

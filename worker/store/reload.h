@@ -47,6 +47,11 @@ struct err reload_slot(struct object_dir *dir, const struct kind *,
 struct err reload_others(struct object_dir *dir, const struct kind *,
     struct shm_ref) MUST_CHECK;
 
+/* Whether others may change this shard without telling us: it has no live claim
+ * of this server, and its ordinal or the lease was not ours all the time. The
+ * caller holds a pin or a view. */
+bool reload_is_others(struct shm_ref, uint32_t number);
+
 /* The part of it that concerns the base table: its newest version, and whether
  * that pins the store (pin.h). */
 struct err reload_base(struct object_dir *dir, struct shm_ref) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "shm/instance.h"
 #include "shm/metric.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
@@ -210,6 +211,22 @@ writer_lose_claim(struct writer *w)
 	w->at = WRITER_UNCLAIMED;
 }
 
+bool
+writer_claim_lasts(const struct writer *w)
+{
+	return shm_lease_term_lasts(w->term) &&
+	    shm_ordinal_moves(w->store->engine->ordinal) == w->moves;
+}
+
+void
+writer_release(struct writer *w)
+{
+	if (w->at != WRITER_READY || writer_claim_lasts(w))
+		return;
+	writer_close_entry(w);
+	writer_lose_claim(w);
+}
+
 /* The entry may hold anything now: it is not written to again. Its last
  * acknowledged end is what its successor records and what a seal goes by. */
 void
@@ -353,10 +370,11 @@ claim_done(struct op *op, int32_t res)
 		shm_sequence_raise(w->claim.sequence);
 		/* The new entry holds nothing yet: named as the last commit it
 		 * would be a tail that no seal ever takes up. */
-		shm_shard_claim(w->state, w->epoch, (struct shm_point){
-		    w->claim.tail.position, w->claim.tail.end });
+		shm_shard_claim(w->state, s->engine->ordinal, w->epoch,
+		    (struct shm_point){ w->claim.tail.position,
+		    w->claim.tail.end });
 		shm_store_touch(s->ref);
-		if (!shm_lease_term_lasts(w->term))
+		if (!writer_claim_lasts(w))
 			writer_lose_claim(w);
 		writer_step(w);
 	}
@@ -372,7 +390,7 @@ run_claim(struct op *op)
 	w->term = shm_lease_term();
 	w->job_err = assignment_check(w->store->engine->root,
 	    w->store->engine->ordinal,
-	    (uint16_t)SHM_WORKER(w->store->engine->ordinal));
+	    (uint16_t)SHM_WORKER(w->store->engine->ordinal), &w->moves);
 	if (err_is(w->job_err))
 		return 0;
 	w->job_err = claim_shard(w->store->dir, &w->shard,
@@ -409,6 +427,7 @@ has_tail(const struct writer *w)
 void
 writer_step(struct writer *w)
 {
+	writer_release(w);
 	if (w->at == WRITER_READY && w->rotate_count > 0) {
 		writer_close_entry(w);
 		answer_rotates(w, OK);

@@ -35,6 +35,7 @@ struct writer {
 	enum writer_state at;
 	uint64_t epoch;
 	uint32_t term;			/* of the lease, before it was claimed */
+	uint32_t moves;			/* the same of our ordinal */
 	struct wal_writer entry;
 	bool closed;			/* never touch that entry again; one put
 					 * whole takes no commit anyway */
@@ -105,6 +106,11 @@ void writer_rest(struct writer *);
 void writer_count(struct writer *);
 /* Fenced: nothing more comes of this claim. */
 void writer_lose_claim(struct writer *);
+/* Whether the right to write, by which it was claimed, is the one of now. */
+bool writer_claim_lasts(const struct writer *);
+/* Gives the claim up if it does not last, with the entry closed; if something
+ * is in flight, then after that. */
+void writer_release(struct writer *);
 /* Makes the next entry ahead of need. */
 void writer_prepare_next(struct writer *);
 
