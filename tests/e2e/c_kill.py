@@ -57,13 +57,32 @@ class Kill(unittest.TestCase):
                     self.assertEqual(r.recv_reply().status, 200)
 
     def test_a_stopped_child_is_replaced(self):
+        """And one that is busy with a slow upload all the time is not."""
+        body = b'{"name":"late"' + b" " * 500000 + b"}"
         with Server(workers=2) as s:
             wait_for("start", lambda: clean(s))
-            pid = s.processes("worker")[1]
-            s.kill(pid, signal.SIGSTOP)
-            wait_for("a replacement", lambda: replaced(s, pid), 20)
-            self.assertFalse(alive(pid))
-            self.assertIn("stands still", s.log())
+            with s.raw(timeout=60) as r:
+                r.send(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+                busy = int(r.recv_reply().headers["X-Memwald-Worker"])
+                r.send(b"POST /api/v1/rollouts HTTP/1.1\r\nHost: x\r\n"
+                       b"Content-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n" % len(body))
+                sent = 0
+
+                def some_more():
+                    nonlocal sent
+                    r.send(body[sent:sent + 500])
+                    sent += 500
+                    return replaced(s, pid)
+                family = s.processes("worker")
+                pid = family[1 - busy]
+                s.kill(pid, signal.SIGSTOP)
+                wait_for("a replacement", some_more, 20)
+                self.assertFalse(alive(pid))
+                self.assertIn("stands still", s.log())
+                self.assertEqual(s.processes("worker")[busy], family[busy])
+                r.send(body[sent:])
+                self.assertEqual(r.recv_reply().status, 201)
 
     def test_children_leave_with_their_master(self):
         for stopped in (False, True):

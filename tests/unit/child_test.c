@@ -23,6 +23,7 @@
 
 #define MS NS_PER_MS
 
+/* Field fault D.4. */
 static void
 delays_double_and_are_capped(void **state)
 {
