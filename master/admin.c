@@ -381,25 +381,45 @@ go_on(struct client *c, uint64_t now_ns)
 	}
 }
 
+/* As far as the socket takes it: nobody is waited for. */
+static void
+say_last(struct client *c, uint64_t now_ns, bool replaced)
+{
+	bool looked = false;
+
+	while (c->fd >= 0 && (c->sent == c->out.len || send_out(c))) {
+		if (c->step == CALL_DONE) {
+			c->fd = -1;	/* the kernel's to close */
+			return;
+		}
+		if (!replaced && (c->step == CALL_MORE || looked))
+			return;
+		if (c->step == CALL_WAIT && looked)
+			call_refuse(&c->call, "another binary took over "
+			    "meanwhile: ask it again");
+		looked = c->step == CALL_WAIT;
+		step_call(c, now_ns);
+	}
+}
+
 void
-admin_farewell(uint64_t now_ns)
+admin_farewell(uint64_t now_ns, bool replaced)
 {
 	uint32_t i;
 
 	for (i = 0; i < ADMIN_CLIENTS_MAX; i++) {
 		struct client *c = &clients[i];
 
-		if (c->fd < 0 || !c->asked || c->step != CALL_WAIT ||
-		    c->sent < c->out.len)
-			continue;
-		step_call(c, now_ns);
-		if (c->fd >= 0 && send_out(c))
-			c->fd = -1;	/* the kernel's to close */
+		/* His line may be there, and nobody has looked. */
+		if (c->fd >= 0 && !c->asked && replaced)
+			receive(c, now_ns);
+		if (c->fd >= 0 && c->asked)
+			say_last(c, now_ns, replaced);
 	}
 }
 
 uint32_t
-admin_polls(struct pollfd *polls)
+admin_polls(struct pollfd *polls, bool take_new)
 {
 	uint32_t i, n = 0;
 	bool room = false;
@@ -415,7 +435,7 @@ admin_polls(struct pollfd *polls)
 		else
 			polls[n++] = (struct pollfd){ c->fd, events, 0 };
 	}
-	if (room)
+	if (room && take_new)
 		polls[n++] = (struct pollfd){ listener, POLLIN, 0 };
 	return n;
 }

@@ -56,8 +56,9 @@ struct admin_plan {
 /* TEXT of an error is static until the next call. */
 struct err admin_open(const struct admin_plan *) MUST_CHECK;
 /* The master is about to end: who waited for that is told. His connection ends
- * with the process, so that whoever sees its end knows that it is gone. */
-void admin_farewell(uint64_t now_ns);
+ * with the process, so that whoever sees its end knows that it is gone. Replaced
+ * by another: who waits for something else is told that. */
+void admin_farewell(uint64_t now_ns, bool replaced);
 /* The socket of another master, from which this one takes over; BAD_INPUT: it
  * has another path. Nobody is served before admin_serve is called. */
 struct err admin_adopt(const struct admin_plan *, int fd) MUST_CHECK;
@@ -67,8 +68,9 @@ void admin_close(bool keep_file);
 /* In a child: its copies of the descriptors. */
 void admin_forget(void);
 
-/* What to poll; how many of polls[ADMIN_POLLS_MAX] were filled. */
-uint32_t admin_polls(struct pollfd *polls);
+/* What to poll, new clients as well if they are taken; how many of
+ * polls[ADMIN_POLLS_MAX] were filled. */
+uint32_t admin_polls(struct pollfd *polls, bool take_new);
 /* After the poll, with the same array. */
 void admin_serve(const struct pollfd *polls, uint32_t count, uint64_t now_ns);
 /* The earliest deadline of a client, or UINT64_MAX. */

@@ -515,6 +515,19 @@ child_alive(uint32_t role)
 	return n;
 }
 
+uint32_t
+child_busy(void)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < count; i++) {
+		if (children[i].pid != 0)
+			n += atomic_load_explicit(&shm_process_get(
+			    children[i].slot)->busy, memory_order_relaxed);
+	}
+	return n;
+}
+
 bool
 child_hopeless(void)
 {

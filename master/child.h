@@ -106,6 +106,8 @@ bool child_workers_beaten(void);
 void child_stop(uint32_t role);
 void child_kill_all(void);
 uint32_t child_alive(uint32_t role);
+/* What they all have under way for long, by their last heartbeats. */
+uint32_t child_busy(void);
 /* How many child_kill_all had to kill. */
 uint32_t child_killed_late(void);
 /* SIGKILL for whoever lives in a slot. */

@@ -23,7 +23,10 @@
 #include "master/tell.h"
 #include "master/upgrade.h"
 
-#define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections */
+#define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections;
+					     longer than from beat to beat */
+#define HAND_LOOK_NS	 (50 * NS_PER_MS)
+#define HAND_WORKERS_NS	 (10 * NS_PER_SEC) /* who waits for peers has cut them */
 #define HAND_MAINTAIN_NS (500 * NS_PER_MS)
 
 static const char *const state_names[] = {
@@ -36,6 +39,7 @@ static struct master_plan plan;
 static enum master_state state;
 static uint64_t kill_at_ns;		/* deadline of the drain */
 static uint64_t delay_until_ns;		/* end of the delay before it */
+static uint64_t patient_until_ns;	/* of a hand-over, for what is old */
 static uint32_t stops_asked;
 static int exit_status;
 static bool told_ready;
@@ -62,6 +66,13 @@ is_draining(void)
 	return stops_asked > 0 || state > MASTER_RUN;
 }
 
+/* Too late for new admin clients: the other one answers them. */
+static bool
+is_handing_over(void)
+{
+	return state == MASTER_HAND_WORKERS || state == MASTER_HAND_MAINTAINER;
+}
+
 static bool
 is_stopped(void)
 {
@@ -80,9 +91,38 @@ static void
 begin_hand_over(uint64_t now_ns)
 {
 	delay_until_ns = now_ns + HAND_OVER_NS;
+	patient_until_ns = now_ns + MAX(plan.drain_ns, HAND_OVER_NS);
 	shm_server_set(SHM_SERVER_HANDING_OVER);
 	socket_defer(plan.listen_fds, plan.listen_count, true);
 	enter(MASTER_HAND_OVER);
+}
+
+/* What is old would hold up the queues: it is waited for while all goes on. */
+static bool
+waits_for_old(uint64_t now_ns)
+{
+	uint32_t busy = child_busy();
+
+	if (now_ns < delay_until_ns)
+		return true;
+	if (busy == 0)
+		return false;
+	if (now_ns >= patient_until_ns) {
+		log_warn("requests or folds that take long are cut off by the "
+		    "upgrade count=%u", busy);
+		return false;
+	}
+	delay_until_ns = now_ns + HAND_LOOK_NS;
+	return true;
+}
+
+static void
+shut_doors(uint64_t now_ns)
+{
+	kill_at_ns = now_ns + HAND_WORKERS_NS;
+	child_no_more();
+	child_stop(SHM_ROLE_WORKER);
+	enter(MASTER_HAND_WORKERS);
 }
 
 /* The new one is gone, or we are to stop: serve as before. */
@@ -123,13 +163,11 @@ step_hand_over(uint64_t now_ns)
 		upgrade_cancel();
 	if (upgrade_look(now_ns) == UPGRADE_NONE) {
 		take_back();
-	} else if (state == MASTER_HAND_OVER && now_ns < delay_until_ns) {
-		cover_look(now_ns);
 	} else if (state == MASTER_HAND_OVER) {
-		kill_at_ns = now_ns + plan.drain_ns;
-		child_no_more();
-		child_stop(SHM_ROLE_WORKER);
-		enter(MASTER_HAND_WORKERS);
+		if (waits_for_old(now_ns))
+			cover_look(now_ns);
+		else
+			shut_doors(now_ns);
 	} else if (state == MASTER_HAND_WORKERS) {
 		if (child_alive(SHM_ROLE_WORKER) == 0)
 			stop_maintainer(now_ns);
@@ -370,7 +408,7 @@ turn(void)
 
 	upgrade_polls(polls + OWN_POLLS - UPGRADE_POLLS);
 	if (state != MASTER_WAIT)
-		count += admin_polls(polls + OWN_POLLS);
+		count += admin_polls(polls + OWN_POLLS, !is_handing_over());
 
 	poll(polls, count, poll_ms(shm_lock_now_ns()));
 	now_ns = shm_lock_now_ns();
@@ -456,7 +494,7 @@ master_run(const struct master_plan *p)
 			begin_drain(shm_lock_now_ns());
 		}
 	}
-	admin_farewell(shm_lock_now_ns());
+	admin_farewell(shm_lock_now_ns(), keep_admin_file);
 	admin_close(keep_admin_file);
 	return exit_status;
 }

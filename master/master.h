@@ -18,10 +18,13 @@
  *
  * An upgrade (upgrade.h, takeover.h) is a stop that another server waits for.
  * Once that one is loaded, replies end their connections for a while, so that
- * few are idle later; then the workers stop accepting, answer what they have,
- * close their entries and leave, then the maintainer, which has a moment for
- * what it is doing. What waits in the sockets' queues is the other's. If that one
- * ends before it is its turn, all of this is taken back.
+ * few are idle later, and no store falls due. All goes on until nothing that is
+ * under way is old (a slow upload, a fold), for --drain-secs at most; then the
+ * workers stop accepting, answer what they have, close their entries and leave,
+ * then the maintainer, which has a moment for what it is doing. What waits in the
+ * sockets' queues is the other's, and so are admin clients that come now; who
+ * came before is answered. If that one ends before it is its turn, all of this is
+ * taken back.
  *
  * Death:	the children learn of it (child.h) and leave within 2 s.
  * Errors:	the exit status: 0 stopped in order, 1 nothing could start, or

@@ -124,6 +124,7 @@ shm_process_refill(uint16_t slot)
 	p->panic_text[0] = '\0';
 	atomic_store(&p->loop, SHM_LOOP_NONE);
 	atomic_store(&p->heartbeat_ns, 0);
+	atomic_store(&p->busy, 0);
 	atomic_store(&p->started_us, clock_wall_us());
 	atomic_store(&p->incarnation, incarnation);
 	atomic_store(&p->state, SHM_PROCESS_STARTING);
@@ -179,10 +180,13 @@ shm_process_loop(enum shm_loop loop)
 }
 
 void
-shm_process_beat(void)
+shm_process_beat(uint32_t busy)
 {
-	atomic_store_explicit(&shm_process_get(shm_self())->heartbeat_ns,
-	    clock_mono_ns(), memory_order_relaxed);
+	struct shm_process *p = shm_process_get(shm_self());
+
+	atomic_store_explicit(&p->busy, busy, memory_order_relaxed);
+	atomic_store_explicit(&p->heartbeat_ns, clock_mono_ns(),
+	    memory_order_relaxed);
 }
 
 uint16_t

@@ -13,7 +13,7 @@
  *		walks the tables (reap.h), then refills the slot.
  * Lifetime:	made before the first fork; ends with the segment.
  * Locking:	atomics. The master writes pid, incarnation and restarts, the
- *		process itself state, heartbeat, loop and panic text; the
+ *		process itself state, heartbeat, busy, loop and panic text; the
  *		master sets the state once that process is gone. Readers may
  *		see old values, which do no harm: whoever acts on a death is
  *		the master, and it knows from waitpid.
@@ -82,6 +82,8 @@ struct shm_process {
 
 	alignas(CACHELINE)
 	_Atomic uint64_t heartbeat_ns;		/* monotonic clock */
+	_Atomic uint32_t busy;			/* written with it: so much is
+						 * under way for long already */
 
 	/* For process_cpu_seconds_total, which may not fall when one dies:
 	 * this life's as last seen by a scrape, and of the lives before. */
@@ -117,8 +119,9 @@ void shm_process_clear(uint16_t slot);
 void shm_process_attach(uint16_t slot);
 void shm_process_enter(enum shm_process_state);
 void shm_process_loop(enum shm_loop);
-/* Once a turn of the loop; also says that the process got through its start. */
-void shm_process_beat(void);
+/* Now and then, by the loop; also says that the process got through its start,
+ * and how much an upgrade would have to wait for. */
+void shm_process_beat(uint32_t busy);
 
 /* The segment goes away under us (tests): nobody any more. */
 void shm_process_detach(void);

@@ -18,13 +18,14 @@
 #define DOOR_SETTLE_NS	 (50 * NS_PER_MS) /* a handshake that had begun ends */
 #define DOOR_LINGER_NS	 (200 * NS_PER_MS)
 #define HAND_OVER_NS	 (200 * NS_PER_MS)
+#define HAND_CUT_NS	 (2 * NS_PER_SEC)
 
 static struct loop *loop;
 static struct http_server *http;
 static int doors[DOORS_MAX];
 static uint32_t count, looks;
 static uint64_t barred_ns, shut_ns;
-static struct timer watch_timer, look_timer, linger_timer, hand_timer;
+static struct timer watch_timer, look_timer, linger_timer, hand_timer, cut_timer;
 static bool drained;
 
 static uint32_t
@@ -148,6 +149,13 @@ on_hand_over(struct timer *t)
 	drained = true;
 }
 
+static void
+on_cut(struct timer *t)
+{
+	(void)t;
+	http_cut(http);
+}
+
 void
 door_init(struct loop *l, struct http_server *h)
 {
@@ -157,6 +165,7 @@ door_init(struct loop *l, struct http_server *h)
 	timer_init(&look_timer, on_look);
 	timer_init(&linger_timer, on_linger);
 	timer_init(&hand_timer, on_hand_over);
+	timer_init(&cut_timer, on_cut);
 	timer_set(loop_timers(loop), &watch_timer, loop_now_ns(loop) +
 	    DOOR_WATCH_NS);
 }
@@ -184,6 +193,7 @@ door_hand_over(void)
 		door_shut(doors[0]);
 	shut_ns = loop_now_ns(loop);
 	timer_set(loop_timers(loop), &hand_timer, shut_ns);
+	timer_set(loop_timers(loop), &cut_timer, shut_ns + HAND_CUT_NS);
 }
 
 bool

@@ -21,7 +21,9 @@
  * To hand over to a server that has the same sockets it only stops accepting:
  * what waits in the queues is the other's. Connections that are there have had
  * a while in which replies ended them, and get HAND_OVER_NS more; who is silent
- * then is idle, and closed.
+ * then is idle, and closed. Whose request has not come or whose reply is not
+ * taken HAND_CUT_NS after that is cut off: the queues wait for him. The master
+ * begins when nobody's request is old (master.h), so these are few.
  *
  * Lifetime:	one a worker; door_init after http_create.
  * Locking:	the loop's thread.

@@ -98,8 +98,16 @@ void
 engine_maintainer_drain(bool orphaned)
 {
 	leave_orphaned = orphaned;
-	/* A server that goes on seals by itself. */
+	/* A server that goes on seals by itself, and folds anew. */
+	if (shm_server_is(SHM_SERVER_UPGRADING))
+		schedule_end();
 	schedule_drain(!orphaned && !shm_server_is(SHM_SERVER_UPGRADING));
+}
+
+uint32_t
+engine_maintainer_old(uint64_t before_ns)
+{
+	return schedule_older(before_ns);
 }
 
 bool

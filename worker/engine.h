@@ -38,5 +38,7 @@ void engine_maintainer_mail(const struct shm_command *);
  * at most; orphaned, or with a server that takes over: nothing more. */
 void engine_maintainer_drain(bool orphaned);
 bool engine_maintainer_idle(void);
+/* Runs under way that began before that time. */
+uint32_t engine_maintainer_old(uint64_t before_ns);
 
 #endif

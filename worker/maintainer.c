@@ -25,6 +25,7 @@ maintainer_main(const struct child_start *s)
 		.mail = engine_maintainer_mail,
 		.drain = engine_maintainer_drain,
 		.idle = engine_maintainer_idle,
+		.old = engine_maintainer_old,
 	};
 	struct engine_env env;
 	struct err e;

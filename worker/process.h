@@ -6,7 +6,8 @@
  * mailbox, and the steps in which they leave.
  *
  * The heartbeat is a timer of the loop: it stops when the loop does, and not
- * when a request takes long.
+ * when a request takes long. With it the process says how much is under way for
+ * longer than PROCESS_OLD_NS, which an upgrade waits for while all goes on.
  *
  * Lifetime:	one a process, made after fork.
  * Errors:	of a start end the process with status 1 and a line that says
@@ -14,10 +15,13 @@
  */
 
 #include "common/base.h"
+#include "common/clock.h"
 #include "common/loop.h"
 #include "common/pool.h"
 #include "shm/mailbox.h"
 #include "worker/start.h"
+
+#define PROCESS_OLD_NS (250 * NS_PER_MS)
 
 struct process_plan {
 	const struct child_start *start;
@@ -29,6 +33,8 @@ struct process_plan {
 	void (*drain)(bool orphaned);
 	/* Asked now and then while draining. */
 	bool (*idle)(void);
+	/* What began before that time of clock_mono_ns and is under way. */
+	uint32_t (*old)(uint64_t before_ns);
 };
 
 void process_start(const struct process_plan *);

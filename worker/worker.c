@@ -206,6 +206,12 @@ idle(void)
 	return engine_worker_idle();
 }
 
+static uint32_t
+old(uint64_t before_ns)
+{
+	return http_requests_older(http, before_ns);
+}
+
 void
 worker_main(const struct child_start *s)
 {
@@ -215,6 +221,7 @@ worker_main(const struct child_start *s)
 		.mail = mail,
 		.drain = drain,
 		.idle = idle,
+		.old = old,
 	};
 	struct engine_env env;
 	struct err e;

@@ -5,6 +5,7 @@ import signal
 import socket
 import unittest
 
+from b_ctl import DONE, end, start
 from harness import LONG, Server, alive, build_path, wait_for
 from rows import row
 from upgrade import Adopted, Load, adopt, inherit_orphans, master_of, upgrade
@@ -60,7 +61,7 @@ class Upgrade(unittest.TestCase):
             with s.client() as c:
                 c.create("st")
             with Load(s.port, "st") as load:
-                for _ in range(10 if LONG else 2):
+                for _ in range(10 if LONG else 3):
                     old = s.pids()
                     load.more()
                     self.assertEqual(upgrade(s), 0)
@@ -69,6 +70,9 @@ class Upgrade(unittest.TestCase):
                     with s.client() as c:
                         c.get("/api/v1/ready").must(200)
             self.assertEqual(load.failed, [])
+            print("upgrade under 200 requests/s: no request took longer than "
+                  "%d ms, no longer pause between two answers than %d ms" % (
+                      load.slowest * 1000, load.longest_pause() * 1000))
             self.all_there(s, load.acked)
             with open(os.path.join(s.data_dir, "instance-test.lock")) as f:
                 self.assertEqual(f.read(), "pid=%d id=test\n" % s.proc.pid)
@@ -121,32 +125,74 @@ class Upgrade(unittest.TestCase):
                 wait_for("the end", lambda: "going on" in s.log())
 
     def test_the_new_one_dies_while_it_waits(self):
-        """A body that is still coming holds the old one up; then it goes on."""
+        """Early, while an upload and a fold are waited for and all goes on;
+        and late, while a worker does not leave: the old one goes on."""
         body = b'{"name":"late"}'
         with Server() as s:
             inherit_orphans()
+            s.wait_walked()
+            with s.client() as c:
+                c.create("st")
+                c.append("st", [row("a")], flush=True).must(201)
+            s.fault("fold_prepare=hold:1")
+            with s.raw(timeout=60) as r, Load(s.port, "st") as load:
+                r.send(b"POST /api/v1/rollouts HTTP/1.1\r\nHost: x\r\n"
+                       b"Content-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n%s" % (
+                           len(body), body[:4]))
+                asked = start(s, "fold", "st")
+                self.assertIn("in prepare", asked.stderr.readline())
+                s.proc.send_signal(signal.SIGUSR2)
+                wait_for("the hand-over", lambda: "handing over, still "
+                         "accepting" in s.log())
+                load.more(300)		# more than a second of it
+                r.send(body[4:])
+                self.assertEqual(r.recv_reply().status, 201)
+                load.more()
+                self.assertEqual(s.status()["state"],
+                                 "handing over, still accepting")
+                self.kill_new(s)
+                wait_for("it to go on", lambda: "going on" in s.log())
+                s.fault("fold_prepare=off")
+                self.assertEqual(end(asked)[0], DONE)
+                load.more()
+
+                slow = s.processes("worker")[1]
+                s.kill(slow, signal.SIGSTOP)
+                s.proc.send_signal(signal.SIGUSR2)
+                wait_for("the workers to leave",
+                         lambda: "the workers leave" in s.log())
+                self.kill_new(s)
+                wait_for("it to go on", lambda: s.log().count("going on") > 1)
+                s.kill(slow, signal.SIGCONT)
+                load.more()
+            self.assertEqual(load.failed, [])
+            wait_for("clean", lambda: clean(s))
+            self.assertEqual(master_of(s), s.proc.pid)
+            self.all_there(s, load.acked)
+            self.assertEqual(upgrade(s), 0)
+
+    @staticmethod
+    def kill_new(server):
+        new = server.log().split("the new master is loaded pid=")[-1]
+        server.kill(int(new.split()[0]))
+
+    def test_who_does_not_end_is_cut_off(self):
+        """After --drain-secs, in which all goes on: an upload is answered, a
+        reader ends, and nobody has to be killed for them."""
+        with Server(args=["--drain-secs=1"]) as s:
             with s.client() as c:
                 c.create("st")
             with s.raw(timeout=60) as r:
                 r.send(b"POST /api/v1/rollouts HTTP/1.1\r\nHost: x\r\n"
                        b"Content-Type: application/json\r\n"
-                       b"Content-Length: %d\r\n\r\n%s" % (
-                           len(body), body[:4]))
-                s.proc.send_signal(signal.SIGUSR2)
-                wait_for("the hand-over", lambda: "the workers leave" in s.log())
-                new = s.log().split("the new master is loaded pid=")[1]
-                s.kill(int(new.split()[0]))
-                wait_for("it to go on", lambda: "going on" in s.log())
-                with Load(s.port, "st") as load:
-                    load.more()
-                    r.send(body[4:])
-                    self.assertEqual(r.recv_reply().status, 201)
-                    load.more()
-                self.assertEqual(load.failed, [])
-            wait_for("clean", lambda: clean(s))
-            self.assertEqual(master_of(s), s.proc.pid)
-            self.all_there(s, load.acked)
-            self.assertEqual(upgrade(s), 0)
+                       b"Content-Length: 100\r\n\r\n{")
+                self.assertEqual(upgrade(s), 0)
+                reply = r.recv_reply()
+                self.assertEqual(reply.status, 503)
+                self.assertEqual(reply.headers["Retry-After"], "1")
+            self.assertIn("are cut off by the upgrade", s.log())
+            self.assertNotIn("ERROR", s.log())
 
     def test_the_old_one_dies_meanwhile(self):
         with Server(env={"MEMWALD_FAULTS": "takeover_loaded=delay:1500"}) as s:

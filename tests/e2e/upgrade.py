@@ -86,6 +86,7 @@ class Load:
         self.port, self.store, self.query = port, store, query
         self.pause = clients / rate
         self.acked, self.failed = set(), []
+        self.slowest, self.answers = 0, []
         self.over = threading.Event()
         self.threads = [threading.Thread(target=self._run, args=(n,))
                         for n in range(clients)]
@@ -112,6 +113,7 @@ class Load:
             while not self.over.wait(self.pause):
                 name = "c%d-%d" % (n, k)
                 k += 1
+                began = time.monotonic()
                 try:
                     self._drop_if_closed(c)
                     reply = c.append(self.store, [row(name)])
@@ -122,10 +124,17 @@ class Load:
                             self.store, name, self.query))
                     if reply.status not in (200, 201):
                         self.failed.append((name, reply.status, reply.body))
+                    self.answers.append(time.monotonic())
+                    self.slowest = max(self.slowest, self.answers[-1] - began)
                 except Lost as e:
                     self.failed.append((name, e))
                 if n % 2 == 0:
                     c.close()
+
+    def longest_pause(self):
+        """Between two answers, whoever got them."""
+        times = sorted(self.answers)
+        return max(b - a for a, b in zip(times, times[1:]))
 
     def more(self, count=100):
         before = len(self.acked)

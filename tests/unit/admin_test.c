@@ -97,11 +97,11 @@ static void
 turn(uint64_t now_ns)
 {
 	struct pollfd polls[ADMIN_POLLS_MAX];
-	uint32_t n = admin_polls(polls);
+	uint32_t n = admin_polls(polls, true);
 
 	while (poll(polls, n, 0) > 0) {
 		admin_serve(polls, n, now_ns);
-		n = admin_polls(polls);
+		n = admin_polls(polls, true);
 	}
 	admin_serve(polls, 0, now_ns);
 }
@@ -322,6 +322,26 @@ long_lists_come_in_pieces(void **state)
 	free(text);
 }
 
+/* A client who was taken, and whose line nobody looked at: another binary takes
+ * over now, and he is answered all the same. */
+static void
+who_was_taken_is_answered_at_the_end(void **state)
+{
+	int fd = connect_client(), silent = connect_client();
+	bool closed;
+
+	(void)state;
+	turn(shm_lock_now_ns());
+	assert_int_equal(send(fd, "workers\n", 8, 0), 8);
+	admin_farewell(shm_lock_now_ns(), true);
+	assert_begins(decode(receive(fd, &closed)), "OK\nSLOT");
+	assert_begins(receive(silent, &closed), "");
+	assert_false(closed);
+	close(fd);
+	close(silent);
+	turn(shm_lock_now_ns());
+}
+
 static void
 who_leaves_is_forgotten(void **state)
 {
@@ -408,6 +428,7 @@ main(void)
 		T(a_request_may_come_in_pieces_but_not_be_long),
 		T(slow_clients_are_bounded_in_number_and_time),
 		T(who_leaves_is_forgotten),
+		T(who_was_taken_is_answered_at_the_end),
 		T(long_lists_come_in_pieces),
 		T(the_file_is_private_and_goes),
 		T(stale_files_are_replaced_living_ones_not),

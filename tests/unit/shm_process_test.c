@@ -31,7 +31,7 @@ live(void *arg)
 	shm_thread_number(3);
 	MUST(shm_who().thread == 3);
 	shm_process_loop(SHM_LOOP_EPOLL);
-	shm_process_beat();
+	shm_process_beat(3);
 	shm_process_enter(SHM_PROCESS_DRAINING);
 	atomic_store(&shared->counts[0], shm_life_self());
 	await_death();
@@ -56,6 +56,7 @@ a_life_is_slot_and_incarnation(void **state)
 	assert_true(first == shm_life_of(SHM_WORKER(2)));
 	assert_int_equal(p->loop, SHM_LOOP_EPOLL);
 	assert_true(p->heartbeat_ns != 0);
+	assert_int_equal(p->busy, 3);
 	assert_true(p->started_us != 0);
 	assert_int_equal(p->restarts, 0);
 	test_kill(SHM_WORKER(2));

@@ -233,6 +233,8 @@ receive(struct conn *c, size_t bytes)
 
 	if (c->ended || c->broken)
 		return cut(c);
+	if (c->timed_out && c->server->cutting)
+		return refuse(c, FAIL(UNAVAILABLE, "worker is draining"));
 	if (c->timed_out || too_slow(c)) {
 		conn_event(c, HTTP_EVENT_BODY_TIMEOUT);
 		return refuse(c, FAIL(SLOW_PEER, ""));

@@ -493,6 +493,13 @@ conn_close_idle(struct conn *c)
 }
 
 void
+conn_cut(struct conn *c)
+{
+	if (c->state != CONN_HANDLE && c->state != CONN_DRAIN)
+		conn_deadline(c, loop_now_ns(c->server->loop));
+}
+
+void
 conn_drain(struct conn *c)
 {
 	const struct http_settings *s = &c->server->set;

@@ -155,7 +155,7 @@ struct http_server {
 	uint32_t conn_count;
 	uint32_t active_count;		/* with a request */
 	struct acceptor acceptors[ACCEPTORS_MAX];
-	bool announced, draining;
+	bool announced, draining, cutting;
 
 	struct request *free_requests;	/* their arenas keep a block */
 	uint32_t free_request_count;
@@ -184,6 +184,8 @@ bool conn_own_input(struct conn *, size_t room) MUST_CHECK;
 /* The server leaves: hurries it if it is idle or writes. */
 void conn_drain(struct conn *);
 void conn_close_idle(struct conn *);
+/* Its peer is waited for no more. */
+void conn_cut(struct conn *);
 
 /* request.c */
 struct request *request_take(struct http_server *);

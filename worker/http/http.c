@@ -142,6 +142,16 @@ http_close_idle(struct http_server *h)
 }
 
 void
+http_cut(struct http_server *h)
+{
+	struct list *l;
+
+	h->cutting = true;
+	LIST_FOREACH(l, &h->conns)
+		conn_cut(CONTAINER_OF(l, struct conn, link));
+}
+
+void
 http_drain(struct http_server *h)
 {
 	struct list *l;
@@ -165,4 +175,18 @@ uint32_t
 http_requests_active(const struct http_server *h)
 {
 	return h->active_count;
+}
+
+uint32_t
+http_requests_older(const struct http_server *h, uint64_t before_ns)
+{
+	struct list *l;
+	uint32_t n = 0;
+
+	LIST_FOREACH(l, &h->conns) {
+		const struct conn *c = CONTAINER_OF(l, struct conn, link);
+
+		n += c->req != NULL && c->req->pub.began_ns < before_ns;
+	}
+	return n;
 }

@@ -223,9 +223,14 @@ bool http_listening(const struct http_server *);
 /* Closes who has sent nothing since his last request; who is in the middle of a
  * head gets drain_idle_ns. Others are left alone. */
 void http_close_idle(struct http_server *);
+/* Waits for no peer any more: bodies that are still to come are answered 503,
+ * replies that are not taken are cut off. Handlers finish. */
+void http_cut(struct http_server *);
 void http_drain(struct http_server *);
 
 uint32_t http_connections(const struct http_server *);
 uint32_t http_requests_active(const struct http_server *);
+/* Requests whose head was complete before that time of clock_mono_ns. */
+uint32_t http_requests_older(const struct http_server *, uint64_t before_ns);
 
 #endif

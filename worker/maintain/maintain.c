@@ -26,6 +26,9 @@ aged_check(const struct aged_store *a)
 		if (err_is(e))
 			return e;
 	}
+	if (atomic_load_explicit(&a->env->ends, memory_order_relaxed))
+		return FAIL(UNAVAILABLE, "the server is replaced by another "
+		    "binary, which goes on");
 	if (clock_mono_ns() > a->deadline_ns)
 		return FAIL(TIMED_OUT, "time limit of a tick");
 	return OK;

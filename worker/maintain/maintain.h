@@ -26,6 +26,7 @@ struct maintain_env {
 	struct object_pace pace;
 	struct ask asks;		/* commands to workers, awaited */
 	char tag[9];			/* names this instance's data files */
+	_Atomic bool ends;		/* set once: no step more (an upgrade) */
 };
 
 struct aged_store {		/* one store, while it is being aged */
@@ -44,7 +45,8 @@ struct aged_store {		/* one store, while it is being aged */
 
 /* NOT_FOUND: deleted, also by another instance, which takes the directory's
  * name away first; pinned or evicted meanwhile: leave it alone.
- * TIMED_OUT: the time limit. OK: go on. Asked between steps. */
+ * TIMED_OUT: the time limit. UNAVAILABLE: env->ends. OK: go on. Asked between
+ * steps. */
 struct err aged_check(const struct aged_store *) MUST_CHECK;
 /* NOT_FOUND: the newest version of its table, which a commit is about to go on
  * from, is pinned (pin.h), maybe by another instance. The slot learns of it. */

@@ -41,7 +41,8 @@ struct job {			/* one store that is, or will be, in a lane */
 	struct timer again;
 	struct askers askers, next_askers;
 	struct op op;
-	uint64_t span_ns;		/* time limit of the run */
+	uint64_t span_ns;		/* time limit of the run, which */
+	uint64_t began_ns;
 	struct tick_result result;
 };
 
@@ -367,6 +368,7 @@ start_job(struct job *j)
 	j->want = j->next_want;
 	j->next_want = 0;
 	j->running = true;
+	j->began_ns = clock_mono_ns();
 	j->span_ns = ticker_span_ns(runs.plan.env->config);
 	j->op.done = job_done;
 	runs.lanes[j->kind][j->lane].running++;
@@ -497,4 +499,18 @@ runs_idle(void)
 		}
 	}
 	return true;
+}
+
+uint32_t
+runs_older(uint64_t before_ns)
+{
+	struct list *l;
+	uint32_t n = 0;
+
+	LIST_FOREACH(l, &runs.jobs) {
+		const struct job *j = CONTAINER_OF(l, struct job, link);
+
+		n += j->running && j->began_ns < before_ns;
+	}
+	return n;
 }

@@ -53,5 +53,7 @@ bool runs_command(const struct shm_command *);
 void runs_drain(uint64_t until_ns);
 void runs_close(void);
 bool runs_idle(void);
+/* How many are worked on since before that time of clock_mono_ns. */
+uint32_t runs_older(uint64_t before_ns);
 
 #endif

@@ -273,6 +273,18 @@ schedule_drain(bool seal_too)
 	runs_close();
 }
 
+void
+schedule_end(void)
+{
+	atomic_store_explicit(&sched.env.ends, true, memory_order_relaxed);
+}
+
+uint32_t
+schedule_older(uint64_t before_ns)
+{
+	return runs_older(before_ns);
+}
+
 bool
 schedule_idle(void)
 {

@@ -28,6 +28,10 @@ bool schedule_command(const struct shm_command *);
 /* Begins nothing new. With seal_too, what closed entries hold is sealed, for half
  * of --drain-secs at most: the rest stays in the WAL, which is enough. */
 void schedule_drain(bool seal_too);
+/* What is under way ends at its next step, and fails. */
+void schedule_end(void);
 bool schedule_idle(void);
+/* Runs under way that began before that time. */
+uint32_t schedule_older(uint64_t before_ns);
 
 #endif

@@ -7,6 +7,7 @@
 #include "common/timer.h"
 #include "shm/metric.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "worker/maintain/tick.h"
 #include "worker/maintain/ticker.h"
 
@@ -142,6 +143,9 @@ tick(struct timer *t)
 	for (; next_ns <= now_ns; next_ns += tickers.interval_ns)
 		shm_metric_add(METRIC_memwald_ticks_missed_total, kind, 1);
 	timer_set(loop_timers(tickers.plan.loop), t, next_ns);
+	/* Nothing new for who is about to leave: the next one has tickers. */
+	if (shm_server_is(SHM_SERVER_HANDING_OVER))
+		return;
 	due = tick_kind(kind, forced, now_ns);
 	log_debug("tick kind=%s number=%llu forced=%d stores=%u",
 	    store_kind_name(kind), (unsigned long long)k->ticks, forced, due);
