@@ -18,6 +18,8 @@
 #define ERR_KINDS(X) \
 	X(OK,		200, "",		 "ok") \
 	X(BAD_INPUT,	400, "INVALID_REQUEST",  "malformed request") \
+	X(UNAUTHORIZED,	401, "UNAUTHORIZED",	 "credentials wanted") \
+	X(FORBIDDEN,	403, "FORBIDDEN",	 "not allowed") \
 	X(NOT_FOUND,	404, "NOT_FOUND",	 "not found") \
 	X(METHOD,	405, "INVALID_REQUEST",  "method not allowed") \
 	X(SLOW_PEER,	408, "TIMEOUT",		 "request body idle timeout") \

@@ -1,26 +1,70 @@
 #include "common/base.h"
 
+#include <stdio.h>
+#include <strings.h>
+
 #include "common/clock.h"
+#include "common/secret.h"
 #include "common/uuid.h"
+#include "shm/instance.h"
 #include "shm/metric.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
 
 /*
- * Routes for other servers' masters (contract 2.7): a forced fold of a store,
- * and what a master that coordinates merges asks, to which the answer is that
- * this server does it by itself.
+ * Routes for other servers' masters (contract 2.7): a forced fold of a store, or
+ * of one ordinal's shard in it, and what a master that coordinates merges asks,
+ * to which the answer is that this server does it by itself.
+ *
+ * Who asks must know the secret (common/secret.h): 401 without it, 403 with a
+ * wrong one. Where there is none he must be on this machine, else 403.
  */
 
 #define FOLD_SPAN_NS	(55 * NS_PER_SEC)
+#define BEARER		"Bearer "
+#define BEARER_LEN	(sizeof(BEARER) - 1)
 
 struct fold_request {
 	struct api_request q;		/* first */
 	struct engine_call call;
 	uint64_t began_ns;
+	bool one;			/* only this shard: */
+	struct uuid shard;
 };
+
+static struct err
+check_peer(const struct http_request *r)
+{
+	const struct slice *given;
+	struct slice token;
+
+	if (secret_get().len == 0)
+		return http_peer_is_local(r) ? OK : FAIL(FORBIDDEN, "internal "
+		    "routes answer only peers on this machine, unless the "
+		    "server has an --internal-token-file");
+	given = http_head_header(&r->head, "authorization");
+	if (given == NULL || given->len < BEARER_LEN ||
+	    strncasecmp(given->ptr, BEARER, BEARER_LEN) != 0)
+		return FAIL(UNAUTHORIZED, "internal routes want "
+		    "'Authorization: Bearer' with the internal token");
+	token = slice_make(given->ptr + BEARER_LEN, given->len - BEARER_LEN);
+	return secret_is(token) ? OK : FAIL(FORBIDDEN,
+	    "the internal token is another");
+}
+
+/* False: he was told so. */
+static bool
+may_ask(struct http_request *r)
+{
+	struct err e = check_peer(r);
+
+	if (err_is(e))
+		http_reply_err(r, e);
+	return !err_is(e);
+}
 
 static void
 folded(struct engine_call *call, struct err e, uint64_t reclaimed)
@@ -51,6 +95,13 @@ fold_then(struct api_request *q)
 
 	f->began_ns = clock_mono_ns();
 	command.args[0] = 1;
+	if (f->one) {
+		command.kind = SHM_MAIL_FOLD_SHARD;
+		command.shard = f->shard;
+		command.args[0] = q->kind->id;
+		snprintf(command.text, sizeof(command.text), "%s",
+		    q->store->name);
+	}
 	command.args[1] = f->began_ns + FOLD_SPAN_NS;
 	f->call.done = folded;
 	e = engine_call(q->store->engine, &f->call, SHM_MAINTAINER, &command,
@@ -90,16 +141,53 @@ asked_kind(struct http_request *r, const struct kind **kind)
 	    "query parameter 'kind' must be rollout, datagen or generic");
 }
 
+/* One that is not known here has the shard of its name; if it has adopted
+ * another, that is known when the maintainer has looked for it, and the next
+ * call finds it. */
+static struct uuid
+shard_of(struct slice ordinal)
+{
+	uint32_t i, count = shm_ordinal_count();
+
+	for (i = 0; i < count; i++) {
+		if (slice_eq(shm_ordinal_name(i), ordinal))
+			return shm_ordinal_shard(i);
+	}
+	return uuid_named(ordinal);
+}
+
+/* ?ordinal=NAME */
+static struct err
+asked_ordinal(struct http_request *r, struct fold_request *f)
+{
+	struct slice name;
+	struct err e;
+
+	e = query_text(r->head.query, "ordinal", &r->arena, &name, &f->one);
+	if (err_is(e) || !f->one)
+		return e;
+	if (name.len == 0 || name.len > SHM_ORDINAL_NAME_MAX)
+		return FAIL(BAD_INPUT,
+		    "query parameter 'ordinal' must have 1 to 279 bytes");
+	f->shard = shard_of(name);
+	return OK;
+}
+
 static void
 fold_begin(struct http_request *r)
 {
-	struct fold_request *f = api_state(r, sizeof(*f));
+	struct fold_request *f;
 	const struct kind *kind;
 	struct err e;
 
+	if (!may_ask(r))
+		return;
+	f = api_state(r, sizeof(*f));
 	if (f == NULL)
 		return;
 	e = asked_kind(r, &kind);
+	if (!err_is(e))
+		e = asked_ordinal(r, f);
 	if (err_is(e)) {
 		http_reply_err(r, e);
 		return;
@@ -117,13 +205,13 @@ const struct http_handler api_internal_fold = {
 static void
 executor_begin(struct http_request *r)
 {
-	static char instance[UUID_TEXT_LEN + 1];
-	struct uuid fresh;
+	char instance[UUID_TEXT_LEN + 1];
+	/* Of this run of the server: whichever worker answers. */
+	struct uuid run = shm_instance_holder();
 
-	if (instance[0] == '\0') {
-		fresh = uuid_random();
-		uuid_to_text(&fresh, instance);
-	}
+	if (!may_ask(r))
+		return;
+	uuid_to_text(&run, instance);
 	http_reply_json(r, 200, slice_of(arena_printf(&r->arena,
 	    "{\"protocol\":2,\"instance\":\"%s\",\"timeout_secs\":3600,"
 	    "\"queue_timeout_secs\":600,\"idle_timeout_secs\":600,"
@@ -136,6 +224,8 @@ const struct http_handler api_internal_executor = { .begin = executor_begin };
 static void
 refuse_begin(struct http_request *r)
 {
+	if (!may_ask(r))
+		return;
 	http_reply_err(r, FAIL(BUSY, "coordinated merges are not served; use "
 	    "POST /api/v1/internal/merge-wal/{name}"));
 }

@@ -129,6 +129,9 @@ void http_reply_err(struct http_request *, struct err);
 void http_reply_err_as(struct http_request *, struct err, const char *code,
     uint32_t retry_after_secs);
 
+/* Whether who asks is on this machine, and speaks for himself: what a proxy has
+ * forwarded is not local. */
+bool http_peer_is_local(const struct http_request *);
 /* From begin: the body is not asked for ("100 Continue" is not sent) nor read
  * before http_resume or a reply, since whether it is wanted takes a while. */
 void http_hold(struct http_request *);

@@ -52,6 +52,8 @@ reason(uint16_t status)
 	case 204: return SLICE("No Content");
 	case 304: return SLICE("Not Modified");
 	case 400: return SLICE("Bad Request");
+	case 401: return SLICE("Unauthorized");
+	case 403: return SLICE("Forbidden");
 	case 404: return SLICE("Not Found");
 	case 405: return SLICE("Method Not Allowed");
 	case 408: return SLICE("Request Timeout");

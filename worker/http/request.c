@@ -380,10 +380,16 @@ http_reply_err_as(struct http_request *r, struct err e, const char *code,
 		.content_type = SLICE("application/json"),
 		.retry_after_secs = retry_after_secs,
 	};
+	static const struct http_header challenge = {
+	    { "WWW-Authenticate", 16 }, { "Bearer", 6 } };
 	const char *message = e.what;
 
 	MUST(err_is(e));
 	log_reply(r, e);
+	if (e.kind == ERR_UNAUTHORIZED) {
+		reply.headers = &challenge;
+		reply.header_count = 1;
+	}
 	/* What failed inside is for the log, with what it means before it. */
 	if (message[0] == '\0')
 		message = err_text(e);

@@ -24,16 +24,14 @@ static struct {
 	bool empty;			/* the store has no such shard */
 } jobs;
 
-/* Only its owner may claim; who is late to learn of it looks once. */
+/* As the newest assignment says: an answer of who is late to learn of it would
+ * be taken for its new owner's. */
 static struct err
 check_owner(const struct uuid *shard)
 {
 	uint32_t ordinal;
-	struct err e = shm_ordinal_find(shard, &ordinal);
+	struct err e = assignment_look(jobs.plan.root);
 
-	if (!err_is(e) && shm_ordinal_here(ordinal))
-		return OK;
-	e = assignment_look(jobs.plan.root);
 	if (err_is(e))
 		return e;
 	if (err_is(shm_ordinal_find(shard, &ordinal)) ||
