@@ -2,7 +2,6 @@
 
 #include "common/json.h"
 #include "worker/api/handlers.h"
-#include "worker/api/media.h"
 #include "worker/api/request.h"
 #include "worker/store/pin.h"
 
@@ -121,14 +120,8 @@ checkout_body(struct http_request *r, struct slice body, bool last)
 static void
 checkout_begin(struct http_request *r)
 {
-	struct err e = media_need_json(r->head.content_type);
-	struct checkout_request *c;
+	struct checkout_request *c = api_json_state(r, sizeof(*c));
 
-	if (err_is(e)) {
-		http_reply_err(r, e);
-		return;
-	}
-	c = api_state(r, sizeof(*c));
 	if (c == NULL)
 		return;
 	c->q.r = r;

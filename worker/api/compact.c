@@ -5,7 +5,6 @@
 #include "common/rfc3339.h"
 #include "shm/process.h"
 #include "worker/api/handlers.h"
-#include "worker/api/media.h"
 #include "worker/api/request.h"
 #include "worker/maintain/compact.h"
 
@@ -136,14 +135,8 @@ compact_body(struct http_request *r, struct slice body, bool last)
 static void
 compact_begin(struct http_request *r)
 {
-	struct err e = media_need_json(r->head.content_type);
-	struct compact_request *c;
+	struct compact_request *c = api_json_state(r, sizeof(*c));
 
-	if (err_is(e)) {
-		http_reply_err(r, e);
-		return;
-	}
-	c = api_state(r, sizeof(*c));
 	if (c == NULL)
 		return;
 	c->q.r = r;

@@ -5,7 +5,6 @@
 #include "shm/process.h"
 #include "worker/api/columns.h"
 #include "worker/api/handlers.h"
-#include "worker/api/media.h"
 #include "worker/api/request.h"
 #include "worker/api/row_write.h"
 #include "worker/object/map.h"
@@ -139,14 +138,8 @@ rows_then(struct api_request *q)
 static void
 rows_begin(struct http_request *r)
 {
-	struct err e = media_need_json(r->head.content_type);
-	struct rows_request *g;
+	struct rows_request *g = api_json_state(r, sizeof(*g));
 
-	if (err_is(e)) {
-		http_reply_err(r, e);
-		return;
-	}
-	g = api_state(r, sizeof(*g));
 	if (g == NULL)
 		return;
 	g->q.r = r;

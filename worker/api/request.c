@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "shm/process.h"
+#include "worker/api/media.h"
 #include "worker/api/query.h"
 #include "worker/api/request.h"
 #include "worker/store/registry.h"
@@ -31,6 +32,18 @@ api_state(struct http_request *r, size_t bytes)
 	if (p == NULL)
 		http_reply_err(r, FAIL(NO_MEMORY, "request state"));
 	return p;
+}
+
+void *
+api_json_state(struct http_request *r, size_t bytes)
+{
+	struct err e = media_need_json(r->head.content_type);
+
+	if (err_is(e)) {
+		http_reply_err(r, e);
+		return NULL;
+	}
+	return api_state(r, bytes);
 }
 
 static struct slice

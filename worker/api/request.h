@@ -68,5 +68,7 @@ void api_reply_no_version(struct api_request *, uint64_t version);
 void api_reply_read_err(struct api_request *, struct err);
 /* Memory for a handler's state, cleared; NULL: answered already. */
 void *api_state(struct http_request *, size_t bytes) MUST_CHECK;
+/* The same of one whose body is JSON, by its content type. */
+void *api_json_state(struct http_request *, size_t bytes) MUST_CHECK;
 
 #endif
