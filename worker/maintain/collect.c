@@ -177,12 +177,8 @@ move_on(struct collecting *c, uint64_t *again_ns)
 static void
 count_run(const struct aged_store *a, struct err e)
 {
-	enum metric_seal_result r = !err_is(e) ? METRIC_SEAL_RESULT_OK :
-	    e.kind == ERR_TIMED_OUT ? METRIC_SEAL_RESULT_TIMEOUT :
-	    METRIC_SEAL_RESULT_FAILED;
-
 	shm_metric_add(METRIC_memwald_collects_total,
-	    SHM_LABEL2(KIND, r, a->kind->id), 1);
+	    SHM_LABEL2(KIND, aged_result(e), a->kind->id), 1);
 }
 
 static struct err

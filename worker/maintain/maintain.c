@@ -38,6 +38,14 @@ aged_enter(struct aged_store *a, enum tick_phase phase)
 	shm_store_guard_phase(a->ref, phase);
 }
 
+enum metric_seal_result
+aged_result(struct err e)
+{
+	return !err_is(e) ? METRIC_SEAL_RESULT_OK :
+	    e.kind == ERR_TIMED_OUT ? METRIC_SEAL_RESULT_TIMEOUT :
+	    METRIC_SEAL_RESULT_FAILED;
+}
+
 struct err
 aged_check_table(const struct aged_store *a, const struct table *newest)
 {

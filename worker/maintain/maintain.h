@@ -10,6 +10,7 @@
  */
 
 #include "common/config.h"
+#include "shm/metric.h"
 #include "shm/store_table.h"
 #include "worker/maintain/ask.h"
 #include "worker/lance/table.h"
@@ -51,6 +52,8 @@ struct err aged_check_table(const struct aged_store *,
     const struct table *newest) MUST_CHECK;
 /* The next phase of work under the store's guard, which shows it. */
 void aged_enter(struct aged_store *, enum tick_phase);
+/* As metrics count what a step came to. */
+enum metric_seal_result aged_result(struct err);
 /* The error with its text where it lives as long as the work. */
 struct err aged_keep(struct aged_store *, struct err) MUST_CHECK;
 

@@ -113,12 +113,8 @@ wait_and_seal(struct aged_store *a, uint32_t ordinal, struct rotation *r,
 static void
 count_seal(const struct aged_store *a, struct err e)
 {
-	enum metric_seal_result r = !err_is(e) ? METRIC_SEAL_RESULT_OK :
-	    e.kind == ERR_TIMED_OUT ? METRIC_SEAL_RESULT_TIMEOUT :
-	    METRIC_SEAL_RESULT_FAILED;
-
 	shm_metric_add(METRIC_rollout_wal_flush_total,
-	    SHM_LABEL2(KIND, r, a->kind->id), 1);
+	    SHM_LABEL2(KIND, aged_result(e), a->kind->id), 1);
 }
 
 static bool

@@ -42,8 +42,8 @@
 uint64_t pin_of(const struct table *newest);
 
 /* Pins to a version, or releases (0), and tells the slot; one that is released
- * is due at the next tick. *base_version: the
- * newest one afterwards. For the pool: blocks. errors: for texts. */
+ * is due at the next tick. *base_version: the newest one afterwards. For the
+ * pool: blocks. errors: for texts. */
 struct err pin_change(struct object_dir *, struct shm_ref, uint64_t version,
     struct arena *errors, uint64_t *base_version) MUST_CHECK;
 
