@@ -43,6 +43,26 @@ class Table(unittest.TestCase):
         c.merge_all("st")
         self.rows.update((r["id"], r) for r in rows)
 
+    def held(self, server, point, begin, meanwhile):
+        """meanwhile() runs while begin() is held at the point."""
+        answers = []
+        server.fault(point + "=hold:1")
+        t = threading.Thread(target=lambda: answers.append(begin()))
+        t.start()
+        try:
+            wait_for("the hold at " + point, lambda:
+                     self.guarded(server))
+            meanwhile()
+        finally:
+            server.fault(point + "=off")
+            t.join()
+        return answers[0]
+
+    @staticmethod
+    def guarded(server):
+        return any(x["guard"]["held"] and x["guard"]["phase"] in (
+            "compact", "base_commit") for x in server.status()["stores"])
+
     def same(self, *servers):
         """Lists, gets, payloads, through every worker."""
         for s in servers:
@@ -179,27 +199,21 @@ class Compact(Table):
             c.create("st")
             for n in range(3):
                 self.fold(c, row("a%d" % n))
-            s.fault("compact_prepare=hold")
-            first = []
+
+            def meanwhile():
+                wait_for("the compaction", lambda: stats(c)["is_compacting"])
+                reply = compact(c)
+                self.assertEqual(reply.status, 409)
+                self.assertEqual(reply.error(), (
+                    "COMPACTION_IN_PROGRESS",
+                    "Compaction already in progress"))
+                c.append("st", [row("b")], flush=True).must(201)
+                self.rows["b"] = row("b")
+                self.same(s)
             with s.client() as other:
-                t = threading.Thread(
-                    target=lambda: first.append(compact(other)))
-                t.start()
-                try:
-                    wait_for("the compaction", lambda:
-                             stats(c)["is_compacting"])
-                    reply = compact(c)
-                    self.assertEqual(reply.status, 409)
-                    self.assertEqual(reply.error(), (
-                        "COMPACTION_IN_PROGRESS",
-                        "Compaction already in progress"))
-                    c.append("st", [row("b")], flush=True).must(201)
-                    self.rows["b"] = row("b")
-                    self.same(s)
-                finally:
-                    s.fault("compact_prepare=off")
-                    t.join()
-            self.assertEqual(counts(first[0]), (3, 1, 3, 1))
+                first = self.held(s, "compact_prepare",
+                                  lambda: compact(other), meanwhile)
+            self.assertEqual(counts(first), (3, 1, 3, 1))
             self.same(s)
             c.merge_all("st")
             self.same(s)
@@ -210,15 +224,10 @@ class Compact(Table):
             c.create("st")
             for n in range(2):
                 self.fold(c, row("a%d" % n))
-            s.fault("compact_commit=hold:1")
-            reply = []
-            with s.client() as other:
-                t = threading.Thread(
-                    target=lambda: reply.append(compact(other)))
-                t.start()
-                wait_for("the compaction", lambda:
-                         stats(c)["is_compacting"])
-                gone = []
+            gone = []
+
+            def meanwhile():
+                wait_for("the compaction", lambda: stats(c)["is_compacting"])
                 with s.client() as third:
                     d = threading.Thread(target=lambda: gone.append(
                         third.request("DELETE", "/api/v1/rollouts/st")))
@@ -227,9 +236,11 @@ class Compact(Table):
                         x["deleted"] for x in s.status()["stores"]))
                     s.fault("compact_commit=off")
                     d.join()
-                t.join()
+            with s.client() as other:
+                reply = self.held(s, "compact_commit",
+                                  lambda: compact(other), meanwhile)
             self.assertEqual(gone[0].status, 204)
-            self.assertIn(reply[0].status, (200, 404, 503))
+            self.assertIn(reply.status, (200, 404, 503))
             c.create("st")
             self.rows = {}
             self.fold(c, row("new"))
@@ -251,26 +262,6 @@ class TwoInstances(Table):
         for n in range(4):
             self.fold(a, row("k%d" % n), row("m%d" % n, content="old"))
         return one, two, a, two.client()
-
-    def held(self, server, point, begin, meanwhile):
-        """meanwhile() runs while begin() is held at the point."""
-        answers = []
-        server.fault(point + "=hold:1")
-        t = threading.Thread(target=lambda: answers.append(begin()))
-        t.start()
-        try:
-            wait_for("the hold at " + point, lambda:
-                     self.guarded(server))
-            meanwhile()
-        finally:
-            server.fault(point + "=off")
-            t.join()
-        return answers[0]
-
-    @staticmethod
-    def guarded(server):
-        return any(x["guard"]["held"] and x["guard"]["phase"] in (
-            "compact", "base_commit") for x in server.status()["stores"])
 
     def test_a_fold_that_was_prepared_before(self):
         one, two, a, b = self.pair()

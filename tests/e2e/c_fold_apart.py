@@ -7,6 +7,7 @@ import threading
 import unittest
 
 import memwal
+from events import event
 from generic import Generic, ID, column, row as generic_row
 from harness import LONG, SLOW, Server, wait_for
 from rows import row
@@ -16,15 +17,13 @@ FORCED = ["--rollout-flush-interval-secs=1",
           "--rollout-merge-after-generations=0"]
 BY_HAND = ["--rollout-flush-interval-secs=0",
            "--rollout-merge-after-generations=0"]
-EVENT = {"event_id": "a", "item_id": "5", "root_item_id": "5", "item_seq": 0,
-         "checkpoint_id": "c", "event_type": "ITEM_CREATED", "run_id": "r",
-         "writer_epoch": "w", "schema_version": 2}
 
 
 def append_all(c):
     """A row to a store of each kind, and to a second rollout store."""
     c.append("other", [row("a")]).must(201)
-    c.post("/api/v1/datagen/gen/events", {"events": [EVENT]}).must(201)
+    c.post("/api/v1/datagen/gen/events",
+           {"events": [event(event_id="a")]}).must(201)
     Generic(c, "tab").append([generic_row("a", n=1)]).must(201)
 
 

@@ -4,15 +4,13 @@ and per-kind metrics say so (field fault C.3)."""
 import unittest
 
 import memwal
+from events import event
 from generic import Generic, ID, column, row as generic_row
 from harness import Server, wait_for
 from rows import row
 
 QUIET = ["--rollout-flush-interval-secs=0",
          "--rollout-merge-after-generations=0"]
-EVENT = {"event_id": "a", "item_id": "5", "root_item_id": "5", "item_seq": 0,
-         "checkpoint_id": "c", "event_type": "ITEM_CREATED", "run_id": "r",
-         "writer_epoch": "w", "schema_version": 2}
 
 
 def create(c):
@@ -23,7 +21,8 @@ def create(c):
 
 def append(c):
     c.append("st", [row("a")]).must(201)
-    c.post("/api/v1/datagen/st/events", {"events": [EVENT]}).must(201)
+    c.post("/api/v1/datagen/st/events",
+           {"events": [event(event_id="a")]}).must(201)
     Generic(c, "st").append([generic_row("a", n=1)]).must(201)
 
 

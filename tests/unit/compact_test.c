@@ -356,15 +356,6 @@ deletions_before_its_version(void **state)
 }
 
 /* A fold that had found a row where it was finds it where it went. */
-static int
-fold_it(void *arg)
-{
-	struct fold_result r;
-
-	(void)arg;
-	return err_is(fold_shard(&aged, 0, &r));
-}
-
 static void
 a_fold_finds_what_moved(void **state)
 {
@@ -381,7 +372,7 @@ a_fold_finds_what_moved(void **state)
 		fragment_with(&a, "k2", "a");
 		fragment_with(&a, "k3", "a");
 		generation_with(&a, "k2", "b");
-		pid = test_fork_stopped(SHM_MAINTAINER, fold_it, NULL,
+		pid = test_fork_stopped(SHM_MAINTAINER, fold_first_shard, NULL,
 		    points[i]);
 		assert_int_equal(compact_beside().fragments_added, 1);
 		go_on(pid, 0);

@@ -208,15 +208,6 @@ the_same_number_in_another_directory(void **state)
 	free(other);
 }
 
-static int
-fold_it(void *arg)
-{
-	struct fold_result r;
-
-	(void)arg;
-	return err_is(fold_shard(&aged, 0, &r));
-}
-
 /* In the base already, not yet drained: left out. */
 static void
 folded_generations_are_left_out(void **state)
@@ -226,7 +217,7 @@ folded_generations_are_left_out(void **state)
 
 	(void)state;
 	generation_with(&a, "k1", "a");
-	die_in(SHM_MAINTAINER, "fold_drain=die:1", fold_it, NULL);
+	die_in(SHM_MAINTAINER, "fold_drain=die:1", fold_first_shard, NULL);
 	see_ok(reload_others(dir, kind, ref));
 	s = take(NULL);
 	assert_int_equal(s->base->source_count, 1);

@@ -668,6 +668,16 @@ fold_now(uint32_t ordinal)
 	return r;
 }
 
+/* For another process, which is stopped or killed on its way. */
+static inline int
+fold_first_shard(void *unused)
+{
+	struct fold_result r;
+
+	(void)unused;
+	return err_is(fold_shard(&aged, 0, &r));
+}
+
 /* One row sealed into a generation of its own. */
 static inline void
 generation_with(struct owner *o, const char *key, const char *text)
