@@ -67,7 +67,7 @@ rest_of(const struct owner *o)
 {
 	return (struct rest){
 		.versions = count_in("_versions", ".manifest"),
-		.aside = count_in("_collect", ""),
+		.aside = count_in("_collect", ".manifest"),
 		.data = count_in("data", ""),
 		.deletions = count_in("_deletions", ""),
 		.indices = count_in("_indices", ""),
@@ -520,7 +520,7 @@ what_is_named_again_comes_back(void **state)
 	put_tag("t", version);
 	collect_now();
 	assert_int_equal(count_in("_versions", ".manifest"), 2);
-	assert_int_equal(count_in("_collect", ""), 0);
+	assert_int_equal(count_in("_collect", ".manifest"), 0);
 	see_version(version);
 	own_end(&o);
 }

@@ -35,8 +35,9 @@
  *
  * Files that nobody names are deleted only if they bear this instance's name
  * (lance/own.h) or lie in a shard of its own, and were seen unnamed for as long
- * as COLLECT_ABANDONED_NS, or the grace if that is longer: a commit whose
- * outcome is unknown may still come. A fold gives up files of half that age.
+ * as COLLECT_ABANDONED_NS, or the grace if that is longer: they are of a process
+ * that died, or of a commit whose outcome is unknown and that may still come
+ * (what failed for sure removes its own: aged_remove). A fold gives up files of half that age.
  *
  * Death:	at every step a state that every read serves, and that the next
  *		run goes on from.
