@@ -42,7 +42,9 @@
  * Death:	at every step a state that every read serves, and that the next
  *		run goes on from.
  * Locking:	the store's guard, the caller's, across I/O; a shard's seal
- *		guard while what a seal may have left is looked at.
+ *		guard while what a seal may have left is looked at; while
+ *		versions of the table go, a lock among instances, which is not
+ *		waited for (_collect/.lock).
  * Errors:	NOT_FOUND: deleted or pinned meanwhile. TIMED_OUT. Those of
  *		reading: a version that cannot be read stops what it may name
  *		from being deleted. The mark stays, the next run tries again.
