@@ -2,7 +2,7 @@
 """What a fold does to those who use its store: appends and gets without and
 with a fold of 64 MiB running on the same store, in one run.
 
-A round seeds the store with 64 MiB of rows, seals them, measures one window of
+A round seeds the store with 64 MiB of rows, seals them, measures some windows of
 load, starts the fold and measures windows of the same load until it ends; only
 those that ended before it did count. The ratios are of the medians over the
 windows. At the end, the longest time that a store's write lock was held. Prints,
@@ -27,8 +27,10 @@ from rows import kib_row
 FOLD_BYTES = (64 if LONG else 8) << 20
 ROUNDS = 3 if LONG else 1
 WINDOW = 1.0 if LONG else 0.2
+WITHOUT = 4 if LONG else 1	# windows before each fold
 LOADS = ([("append", n) for n in (
-    "1", "16", "64", "1@1000", "16@1000", "64@1000", "16@4000", "64@4000")] +
+    "1", "16", "64", "1@1000", "16@500", "64@500", "16@1000", "64@1000",
+    "16@4000", "64@4000")] +
     [("get", n) for n in ("1", "16", "64", "16@4000")]) if LONG else (
         [("append", "16@1000"), ("get", "16@1000")])
 KEYS = 500
@@ -69,7 +71,8 @@ class Stall(unittest.TestCase):
 
     def round(self, server, c, store, what, clients, number):
         self.seed(c, store, number)
-        without = [self.window(server, store, what, clients, "b%d" % number)]
+        without = [self.window(server, store, what, clients, "b%d-%d" % (
+            number, k)) for k in range(WITHOUT)]
         fold = Fold(server, store)
         fold.start()
         during = []

@@ -51,7 +51,7 @@ def generations(s, store):
     return found
 
 
-def is_clean(s, clients):
+def is_clean(clients):
     """Reads through every worker: an idle one keeps its view for a minute."""
     for c in clients:
         c.count("st")
@@ -85,7 +85,7 @@ class Plateau(unittest.TestCase):
     def rest(self, s):
         """What is left once all garbage is gone."""
         clients = list(s.clients_by_worker().values())
-        wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
+        wait_for("the garbage to go", lambda: is_clean(clients), 120)
         return self.look(s)
 
     def test_plateau(self):
@@ -162,7 +162,7 @@ class Readers(unittest.TestCase):
             self.assertEqual(re.findall(rb'"id":"(r-\d+)"', data),
                              [r["id"].encode() for r in rows])
             clients = list(s.clients_by_worker().values())
-            wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
+            wait_for("the garbage to go", lambda: is_clean(clients), 120)
             self.assertEqual(clients[0].count("st"), len(rows))
             self.assertFalse(generations(s, "st"))
             self.assertEqual(len(versions(s, "st")), 1)
@@ -186,11 +186,112 @@ class Readers(unittest.TestCase):
             self.assertFalse(t.is_alive())
             self.assertEqual(other.count("st"), 6)
             clients = list(s.clients_by_worker().values())
-            wait_for("the garbage to go", lambda: is_clean(s, clients), 120)
+            wait_for("the garbage to go", lambda: is_clean(clients), 120)
             s.kill_all()
             s.start()
             with s.client() as again:
                 self.assertEqual(again.count("st"), 6)
+
+
+class Hold:
+    """The next process that comes to a step of a server is held there."""
+
+    def __init__(self, server, point):
+        self.server, self.point = server, point
+        self.before = self.hits()
+        server.fault(point + "=hold:1")
+
+    def hits(self):
+        return int(re.search(r"^%s=(\d+)$" % self.point,
+                             self.server.ctl("fault"), re.M).group(1))
+
+    def holds(self):
+        return self.hits() > self.before
+
+    def wait(self):
+        wait_for("the hold at " + self.point, self.holds, 30)
+
+    def end(self):
+        self.server.fault(self.point + "=off")
+
+
+class Instances(unittest.TestCase):
+    """Two of them collect one store."""
+
+    def base(self, a, b, folder):
+        """Its only version, and the data files of that, in both instances."""
+        a.create("st")
+        for k in range(3):
+            a.append("st", [row("k%d" % k)], flush=True).must(201)
+            a.merge_all("st")
+        wait_for("the garbage to go", lambda: is_clean([a]) and
+                 is_clean([b]) and len(memwal.versions(folder)) == 1, 60)
+        return memwal.versions(folder).pop(), [
+            os.path.join(folder, "data", f)
+            for _, _, names in memwal.fragments(folder).values()
+            for f in names]
+
+    def may_collect(self, s):
+        """It comes to where it would delete, unless it waits for the other."""
+        ticks = ticks_of(s)
+        hold = Hold(s, "collect_file")
+        s.fault("collect_version=off")
+        wait_for("a collection, or a few ticks", lambda:
+                 hold.holds() or ticks_of(s) >= ticks + 3, 30)
+        return hold
+
+    def pinned_between(self, one, two, folder, version):
+        first = Hold(one, "collect_version")
+        first.wait()
+        pin = Hold(one, "table_commit")
+        replies = []
+
+        def checkout():
+            with one.client() as c:
+                replies.append(c.post("/api/v1/rollouts/st/checkout",
+                                      {"version": version}))
+        pinning = threading.Thread(target=checkout)
+        pinning.start()
+        pin.wait()
+        aside = Hold(one, "collect_aside")
+        first.end()
+        aside.wait()
+        self.assertNotIn(version, memwal.versions(folder))
+        second = self.may_collect(two)
+        pinned = Hold(one, "pin_committed")
+        pin.end()
+        pinned.wait()
+        aside.end()
+        wait_for("the version to come back", lambda:
+                 version in memwal.versions(folder), 30)
+        pinned.end()
+        pinning.join()
+        second.end()
+        wait_for("the other's collection to end", lambda: not any(
+            x["guard"]["held"] for x in two.status()["stores"]), 30)
+        return replies[0]
+
+    def test_a_pin_between_two_collections(self):
+        """One has moved a version aside when the other finds it there, and that
+        nothing names it. Then it is pinned and moved back: so it stays."""
+        args = [GRACE] + TICKS
+        with Server(instance_id="one", workers=1, args=args) as one, \
+                Server(instance_id="two", workers=1, args=args,
+                       data_dir=one.data_dir) as two, \
+                one.client() as a, two.client() as b:
+            folder = one.store_dir("st")
+            version, files = self.base(a, b, folder)
+            for s in (one, two):
+                s.fault("collect_version=fail:5")
+            a.post("/api/v1/rollouts/st/compact", {}).must(200)
+            self.assertEqual(len(memwal.fragments(folder)), 1)
+            for c in (a, b):		# an idle worker keeps its view
+                c.count("st")
+            self.pinned_between(one, two, folder, version).must(200)
+            self.assertEqual([f for f in files if not os.path.exists(f)], [])
+            for c in (a, b):
+                self.assertEqual([r["id"] for r in c.list("st")],
+                                 ["k0", "k1", "k2"])
 
 
 def ticks_of(s):

@@ -49,7 +49,7 @@ AT_START = {"worker_start": "worker", "maintainer_start": "maintainer",
 BESIDE = {"shm_record"}
 # What only old files are for, as the clock tells: there it runs so much faster.
 AGED, SPEED = {"collect_abandoned"}, 30
-# Commits that are made to fail, so that there are such files.
+# Who dies there leaves such files.
 ABANDONING = ("seal_commit", "fold_commit", "compact_commit")
 # Between two rounds, where a ticker has the store aged.
 LOOKS = 25
@@ -210,7 +210,7 @@ class FaultPoints(unittest.TestCase):
 
     def get_ready(self, book, point, tag):
         if point in AGED:
-            self.server.ctl("fault", *(p + "=fail:5:1" for p in ABANDONING))
+            self.server.ctl("fault", *(p + "=die:1" for p in ABANDONING))
             before = self.hits(ABANDONING[0])
             self.workload(book, tag + "-before", lambda:
                           self.hits(ABANDONING[0]) > before)

@@ -181,7 +181,7 @@ class Book:
         for name in left:
             path = os.path.join(folder, name)
             names = [n for n in os.listdir(path) if not n.startswith(
-                (".tmp-", "latest"))] if os.path.isdir(path) else []
+                (".tmp-", ".lock", "latest"))] if os.path.isdir(path) else []
             seen[name] = sorted(names) if name == "data" else len(names)
         for shard in memwal.shards(folder).values():
             left[shard.path], seen[shard.path] = 0, len([

@@ -1,6 +1,5 @@
 #include "store_dir.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include "worker/lance/own.h"
@@ -10,34 +9,6 @@
 #include "worker/store/pin.h"
 
 /* ---- what is there */
-
-static uint32_t
-count_in(const char *folder, const char *part)
-{
-	int fd = openat(object_dir_fd(dir), folder, O_RDONLY | O_DIRECTORY);
-	struct dirent *at;
-	uint32_t n = 0;
-	DIR *d;
-
-	if (fd < 0)
-		return 0;
-	d = fdopendir(fd);
-	assert_non_null(d);
-	while ((at = readdir(d)) != NULL)
-		n += at->d_name[0] != '.' && strstr(at->d_name, part) != NULL;
-	closedir(d);
-	return n;
-}
-
-static uint32_t
-shard_has(const struct owner *o, const char *folder, const char *part)
-{
-	char path[SHARD_NAME_MAX + 16];
-
-	shard_directory_name(&o->shard, path);
-	strcat(path, folder);
-	return count_in(path, part);
-}
 
 static bool
 has_entry(const struct owner *o, uint64_t position)
@@ -67,13 +38,13 @@ rest_of(const struct owner *o)
 {
 	return (struct rest){
 		.versions = count_in("_versions", ".manifest"),
-		.aside = count_in("_collect", ""),
+		.aside = count_in("_collect", ".manifest"),
 		.data = count_in("data", ""),
 		.deletions = count_in("_deletions", ""),
 		.indices = count_in("_indices", ""),
 		.transactions = count_in("_transactions", ""),
-		.manifests = shard_has(o, "/manifest", ".binpb"),
-		.generations = shard_has(o, "", "_gen_"),
+		.manifests = shard_has(&o->shard, "/manifest", ".binpb"),
+		.generations = shard_has(&o->shard, "", "_gen_"),
 	};
 }
 
@@ -520,7 +491,7 @@ what_is_named_again_comes_back(void **state)
 	put_tag("t", version);
 	collect_now();
 	assert_int_equal(count_in("_versions", ".manifest"), 2);
-	assert_int_equal(count_in("_collect", ""), 0);
+	assert_int_equal(count_in("_collect", ".manifest"), 0);
 	see_version(version);
 	own_end(&o);
 }

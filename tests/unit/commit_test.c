@@ -446,6 +446,15 @@ test_unknown(void **state)
 	assert_int_equal(commit_run(dir, build, &job, &errors, &r).kind,
 	    ERR_UNKNOWN);
 	assert_int_equal(fault_set("object_link_sync=off").kind, ERR_OK);
+	/* A put that was given up may land, whatever the next try comes to. */
+	job.path = "c.lance";
+	assert_int_equal(fault_set_all("put_base=answer:UNKNOWN:1 "
+	    "table_commit=fail:28:1@1").kind, ERR_OK);
+	assert_int_equal(commit_run(dir, build, &job, &errors, &r).kind,
+	    ERR_UNKNOWN);
+	assert_int_equal(fault_set("table_commit=fail:28:1").kind, ERR_OK);
+	assert_int_equal(commit_run(dir, build, &job, &errors, &r).kind,
+	    ERR_FULL);
 	object_dir_close(dir);
 }
 

@@ -423,7 +423,7 @@ rows_that_are_appended_meanwhile_stay(void **state)
 /* ---- errors */
 
 static void
-errors_leave_no_descriptor(void **state)
+errors_leave_nothing(void **state)
 {
 	static const char *const faults[] = { "compact_write=fail:5:1",
 	    "compact_prepare=fail:5:1", "compact_commit=fail:5:1",
@@ -450,6 +450,7 @@ errors_leave_no_descriptor(void **state)
 		assert_int_equal(base_version(), version);
 		see_store("k1=a k2=b");
 		assert_int_equal(descriptors(), before);
+		assert_int_equal(count_in("data", ""), 2);
 	}
 	compact_all();
 	see_base("k1=a k2=b");
@@ -529,7 +530,7 @@ main(void)
 		store_test(a_fold_finds_what_moved),
 		store_test(two_compact_the_same),
 		store_test(rows_that_are_appended_meanwhile_stay),
-		store_test(errors_leave_no_descriptor),
+		store_test(errors_leave_nothing),
 		store_test(stores_to_be_left_alone),
 		store_test(pinned_meanwhile),
 		store_test(no_time_left),

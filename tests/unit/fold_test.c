@@ -471,7 +471,7 @@ twice_in_one_fragment(void **state)
 }
 
 static void
-errors_leave_no_descriptor(void **state)
+errors_leave_nothing(void **state)
 {
 	static const char *const faults[] = { "fold_write=fail:5:1",
 	    "fold_prepare=fail:5:1", "fold_commit=fail:5:1",
@@ -481,7 +481,8 @@ errors_leave_no_descriptor(void **state)
 	    "table_commit=fail:5:1", "shard_commit=fail:5:1" };
 	struct owner a = own_claim(0);
 	struct fold_result r;
-	uint32_t before;
+	uint32_t before, files;
+	uint64_t version;
 	size_t i;
 
 	(void)state;
@@ -491,9 +492,13 @@ errors_leave_no_descriptor(void **state)
 		fold_now(0);
 		generation_with(&a, "k1", "b");
 		before = descriptors();
+		files = count_in("data", "");
+		version = base_version();
 		see_ok(fault_set(faults[i]));
 		if (!err_is(fold_shard(&aged, 0, &r)))
 			fail_msg("%s was not met", faults[i]);
+		assert_int_equal(count_in("data", "") - files,
+		    base_version() - version);
 		see_store("k1=b");
 		assert_int_equal(descriptors(), before);
 	}
@@ -539,7 +544,7 @@ main(void)
 		store_test(passes_keep_to_their_caps),
 		store_test(rows_of_another_engine_are_oldest),
 		store_test(twice_in_one_fragment),
-		store_test(errors_leave_no_descriptor),
+		store_test(errors_leave_nothing),
 		store_test(a_deleted_store_is_left_alone),
 	};
 

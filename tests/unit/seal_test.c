@@ -491,7 +491,7 @@ a_seal_that_is_late_stops(void **state)
 }
 
 static void
-errors_leave_no_descriptor(void **state)
+errors_leave_nothing(void **state)
 {
 	static const char *const faults[] = { "seal_write=fail:5:1",
 	    "seal_commit=fail:5:1", "object_write=fail:28:1",
@@ -516,6 +516,7 @@ errors_leave_no_descriptor(void **state)
 			fail_msg("%s was not met", faults[i]);
 		assert_int_equal(descriptors(), before);
 		assert_int_equal(manifest_of(&o.shard).generation_count, 0);
+		assert_int_equal(shard_has(&o.shard, "", "_gen_"), 0);
 	}
 	assert_int_equal(seal_now(0).generations, 1);
 	assert_int_equal(descriptors(), before);
@@ -548,7 +549,7 @@ main(void)
 		store_test(a_deleted_store_is_left_alone),
 		store_test(deleted_while_it_seals),
 		store_test(a_seal_that_is_late_stops),
-		store_test(errors_leave_no_descriptor),
+		store_test(errors_leave_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, store_group, store_group_end);

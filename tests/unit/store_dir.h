@@ -13,6 +13,7 @@
 
 #include "shm_test.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -685,6 +686,37 @@ generation_with(struct owner *o, const char *key, const char *text)
 	see_ok(own_rotate(o, key, text));
 	own_close(o);
 	assert_int_equal(seal_now(o->ordinal).generations, 1);
+}
+
+/* ---- what is there */
+
+/* Names of a directory of the store, but for hidden ones. */
+static inline uint32_t
+count_in(const char *folder, const char *part)
+{
+	int fd = openat(object_dir_fd(dir), folder, O_RDONLY | O_DIRECTORY);
+	struct dirent *at;
+	uint32_t n = 0;
+	DIR *d;
+
+	if (fd < 0)
+		return 0;
+	d = fdopendir(fd);
+	assert_non_null(d);
+	while ((at = readdir(d)) != NULL)
+		n += at->d_name[0] != '.' && strstr(at->d_name, part) != NULL;
+	closedir(d);
+	return n;
+}
+
+static inline uint32_t
+shard_has(const struct uuid *shard, const char *folder, const char *part)
+{
+	char path[SHARD_NAME_MAX + 16];
+
+	shard_directory_name(shard, path);
+	strcat(path, folder);
+	return count_in(path, part);
 }
 
 #endif

@@ -351,6 +351,26 @@ a_seal_that_lands_late_stands(void **state)
 	own_end(&o);
 }
 
+/* Given up, and then nothing else came of it either: it may still land. */
+static void
+a_seal_that_may_land_leaves_its_generation(void **state)
+{
+	struct owner o = own_claim(0);
+	struct seal_result r;
+
+	(void)state;
+	see_ok(put_row(&o, "k1", "a"));
+	see_ok(fault_set_all("put_shard=late:1 shard_commit=fail:5:1@1"));
+	see_error(seal_shard(&aged, 0, &r), UNKNOWN);
+	assert_int_equal(shard_has(&o.shard, "", "_gen_"), 1);
+	/* With the next put of a manifest it does; it stands, not the next. */
+	see_error(seal_shard(&aged, 0, &r), CONFLICT);
+	assert_int_equal(manifest_of(&o.shard).generation_count, 1);
+	assert_int_equal(shard_has(&o.shard, "", "_gen_"), 1);
+	see_store("k1=a");
+	own_end(&o);
+}
+
 #define put_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -368,6 +388,7 @@ main(void)
 		put_test(a_part_of_a_tail_is_sealed),
 		put_test(an_unknown_registration_is_read_back),
 		put_test(a_seal_that_lands_late_stands),
+		put_test(a_seal_that_may_land_leaves_its_generation),
 	};
 
 	return cmocka_run_group_tests(tests, group, store_group_end);

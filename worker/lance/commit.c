@@ -20,6 +20,7 @@ struct commit {
 	struct uuid uuid;
 	struct commit_edit edit;
 	struct next next;
+	bool may_land;			/* a put that was given up */
 };
 
 static bool
@@ -189,6 +190,7 @@ put(struct commit *c, bool *stands)
 		return e;
 	table_manifest_name(c->next.version, name);
 	e = object_put_new(c->dir, name, c->next.manifest);
+	c->may_land |= e.kind == ERR_UNKNOWN;
 	if (e.kind == ERR_UNKNOWN || e.kind == ERR_EXISTS)
 		e = read_back(c, &ours);
 	if (!err_is(e) && !ours)
@@ -252,10 +254,11 @@ commit_run(struct object_dir *dir, commit_build_fn *build, void *ctx,
 		e = try_once(&c, build, ctx, &done, &r);
 	}
 	arena_free(&c.arena);
+	if (!err_is(e) && !done)
+		e = FAIL(CONFLICT, "too many commits of others to this table");
 	if (err_is(e))
-		return e;
-	if (!done)
-		return FAIL(CONFLICT, "too many commits of others to this table");
+		return c.may_land ? (struct err){ ERR_UNKNOWN, e.os, e.what } :
+		    e;
 	*result = r;
 	return OK;
 }

@@ -25,8 +25,9 @@
  *		transaction file that no manifest names.
  * Locking:	none; any process of any host may commit at the same time.
  * Errors:	CONFLICT: lost COMMIT_TRIES races. UNSUPPORTED: table_writable.
- *		Whatever the call back answers. UNKNOWN: could not be read back;
- *		nothing that the edit names may be removed.
+ *		Whatever the call back answers. UNKNOWN: a version of ours may
+ *		stand, now or later; nothing that the edit names may be removed.
+ *		After any other error it may.
  * Source:	lance-format.md 5.
  */
 

@@ -233,6 +233,7 @@ struct change {
 	struct uuid writer;		/* of this put */
 	struct shard_manifest m;
 	char name[SHARD_NAME_MAX];
+	bool may_land;			/* a put that was given up */
 };
 
 static struct err
@@ -392,6 +393,7 @@ put(struct change *c, struct arena *a, bool *stands)
 		return e;
 	shard_manifest_name(c->shard, c->m.version, c->name);
 	e = object_put_new(c->table, c->name, bytes);
+	c->may_land |= e.kind == ERR_UNKNOWN;
 	if (e.kind == ERR_UNKNOWN || e.kind == ERR_EXISTS)
 		e = read_back(c, a, &ours);
 	if (err_is(e) || !ours)
@@ -442,10 +444,13 @@ shard_manifest_change(struct object_dir *table, const struct uuid *shard,
 		c.writer = uuid_random();
 		e = try_once(&c, edit, ctx, a, &done);
 		if (err_is(e))
-			return e;
+			break;
 	}
-	if (!done)
-		return FAIL(CONFLICT, "too many changes of others to this shard");
+	if (!err_is(e) && !done)
+		e = FAIL(CONFLICT, "too many changes of others to this shard");
+	if (err_is(e))
+		return c.may_land ? (struct err){ ERR_UNKNOWN, e.os, e.what } :
+		    e;
 	*result = c.m;
 	return OK;
 }

@@ -25,8 +25,9 @@
  *		below the newest, which nobody reads.
  * Lifetime:	what is loaded lives in the caller's arena.
  * Errors:	NOT_FOUND: the shard has no manifest. CORRUPT. CONFLICT: lost
- *		SHARD_MANIFEST_TRIES races. UNKNOWN: put, and not to be read
- *		back. What the call back answers, which also gives up.
+ *		SHARD_MANIFEST_TRIES races. What the call back answers, which
+ *		also gives up. UNKNOWN, and no other: a put of ours may stand,
+ *		now or later.
  * Source:	lance-format.md 7.2; field 1000 is memwald's.
  */
 

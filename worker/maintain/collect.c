@@ -267,7 +267,7 @@ looks_clean(struct object_dir *dir)
 	uint32_t k;
 
 	if (count_names(dir, "_versions", ".manifest") > 1 ||
-	    count_names(dir, "_collect", "") > 0)
+	    count_names(dir, "_collect", ".manifest") > 0)
 		return false;
 	for (k = 0; k < shm_workers_max(); k++) {
 		struct uuid shard = shm_ordinal_shard(k);

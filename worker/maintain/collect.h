@@ -35,13 +35,16 @@
  *
  * Files that nobody names are deleted only if they bear this instance's name
  * (lance/own.h) or lie in a shard of its own, and were seen unnamed for as long
- * as COLLECT_ABANDONED_NS, or the grace if that is longer: a commit whose
- * outcome is unknown may still come. A fold gives up files of half that age.
+ * as COLLECT_ABANDONED_NS, or the grace if that is longer: they are of a process
+ * that died, or of a commit whose outcome is unknown and that may still come
+ * (what failed for sure removes its own: aged_remove). A fold gives up files of half that age.
  *
  * Death:	at every step a state that every read serves, and that the next
  *		run goes on from.
  * Locking:	the store's guard, the caller's, across I/O; a shard's seal
- *		guard while what a seal may have left is looked at.
+ *		guard while what a seal may have left is looked at; while
+ *		versions of the table go, a lock among instances, which is not
+ *		waited for (_collect/.lock).
  * Errors:	NOT_FOUND: deleted or pinned meanwhile. TIMED_OUT. Those of
  *		reading: a version that cannot be read stops what it may name
  *		from being deleted. The mark stays, the next run tries again.

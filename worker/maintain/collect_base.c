@@ -8,6 +8,7 @@
 #include "worker/lance/own.h"
 #include "worker/lance/table_names.h"
 #include "worker/maintain/collect_parts.h"
+#include "worker/object/local.h"
 #include "worker/store/pin.h"
 
 /*
@@ -21,9 +22,14 @@
  *
  * So a run that died after 1 is gone on with by the next, which begins with
  * what it finds aside.
+ *
+ * All under a lock among instances: while one of two that decided that nothing
+ * names a version deletes its files, the other could move it back, for a pin
+ * that came between and finds its version there.
  */
 
 #define ASIDE		"_collect"
+#define LOCK		ASIDE "/.lock"
 #define HINT		"_versions/latest_version_hint.json"
 #define TAG_BYTES_MAX	(1u << 20)
 #define VERSIONS_LISTED_MAX 65536u
@@ -220,7 +226,7 @@ move(struct base_run *b, uint64_t version, bool back)
 	aside_name(version, aside);
 	e = back ? object_rename(dir, aside, dir, manifest) :
 	    object_rename(dir, manifest, dir, aside);
-	/* Another instance collects as well, or did before. */
+	/* Another instance did so since it was listed. */
 	if (e.kind == ERR_NOT_FOUND)
 		e = OK;
 	if (e.kind == ERR_EXISTS)
@@ -311,7 +317,7 @@ read_live(struct base_run *b)
 		e = table_load_version(b->c->aged->dir, b->there.list[i].number,
 		    &b->c->arena, &t);
 		if (e.kind == ERR_NOT_FOUND) {
-			e = OK;		/* another instance's collection */
+			e = OK;		/* deleted by another engine */
 			continue;
 		}
 		if (err_is(e))
@@ -459,11 +465,20 @@ collect_base(struct collecting *c)
 	struct base_run b = { .c = c };
 	bool branches;
 	struct err e;
+	int lock;
 
+	e = object_lock(c->aged->dir, LOCK, 0, &lock);
+	if (e.kind == ERR_BUSY) {	/* another instance collects */
+		c->waits = true;
+		return OK;
+	}
+	if (err_is(e))
+		return e;
 	e = has_branches(&b, &branches);
 	if (!err_is(e) && !branches)
 		e = collect_versions(&b);
 	e = aged_keep(c->aged, e);
+	object_unlock(lock);
 	collect_names_free(&b.live);
 	arena_reset(&c->arena);
 	return e;

@@ -155,8 +155,10 @@ write_and_commit(struct compaction *c)
 		e = aged_check(c->aged);
 	if (!err_is(e))
 		e = compact_commit(c);
-	if (err_is(e))
+	if (err_is(e)) {
+		merged_file_remove(c->aged, &c->file, e);
 		return e;
+	}
 	FAULT_HERE(compact_publish);
 	return shm_view_raise(c->aged->ref, c->committed.version, NULL, 0,
 	    NULL);

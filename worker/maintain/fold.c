@@ -208,7 +208,7 @@ drain(struct fold *f, uint32_t *drained)
 }
 
 static struct err
-prepare_and_commit(struct fold *f)
+prepare_then_commit(struct fold *f)
 {
 	uint64_t began = clock_mono_ns();
 	struct err e;
@@ -228,6 +228,16 @@ prepare_and_commit(struct fold *f)
 	if (!err_is(e))
 		time_phase(f, METRIC_FOLD_PHASE_DELETE_KEYS, f->delete_keys_ns,
 		    e);
+	return e;
+}
+
+static struct err
+prepare_and_commit(struct fold *f)
+{
+	struct err e = prepare_then_commit(f);
+
+	if (err_is(e))
+		merged_file_remove(f->aged, &f->file, e);
 	return e;
 }
 

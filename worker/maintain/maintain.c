@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "shm/view.h"
 #include "worker/maintain/maintain.h"
 #include "worker/object/local.h"
@@ -39,6 +40,20 @@ aged_enter(struct aged_store *a, enum tick_phase phase)
 {
 	a->phase = phase;
 	shm_store_guard_phase(a->ref, phase);
+}
+
+void
+aged_remove(struct aged_store *a, const char *name, struct err why)
+{
+	struct object_gone gone = { 0 };
+	struct err e;
+
+	if (why.kind == ERR_UNKNOWN)
+		return;
+	e = object_delete_paced(a->dir, name, &a->env->pace, &gone);
+	if (err_is(e))
+		log_err(LOG_DEBUG, e, "output of a step that failed stays "
+		    "until it is collected store=%s name=%s", a->name, name);
 }
 
 enum metric_seal_result

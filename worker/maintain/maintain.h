@@ -56,6 +56,10 @@ struct err aged_check_table(const struct aged_store *,
 void aged_enter(struct aged_store *, enum tick_phase);
 /* As metrics count what a step came to. */
 enum metric_seal_result aged_result(struct err);
+/* What a step wrote that failed, an object or a tree: goes at once, since the
+ * next try may want the room. It stays for collection if the outcome is unknown:
+ * a version may name it. */
+void aged_remove(struct aged_store *, const char *name, struct err why);
 /* The error with its text where it lives as long as the work. */
 struct err aged_keep(struct aged_store *, struct err) MUST_CHECK;
 

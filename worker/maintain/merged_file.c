@@ -202,6 +202,18 @@ merged_file_write(const struct merged_input *in, struct arena *arena,
 	return e;
 }
 
+void
+merged_file_remove(struct aged_store *a, const struct merged_file *f,
+    struct err why)
+{
+	char path[sizeof(f->name) + sizeof("data/")];
+
+	if (f->name[0] == '\0')
+		return;
+	snprintf(path, sizeof(path), "data/%s", f->name);
+	aged_remove(a, path, why);
+}
+
 struct err
 merged_file_check(const struct aged_store *a, const struct merged_file *f)
 {

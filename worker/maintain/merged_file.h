@@ -46,6 +46,10 @@ struct merged_file {
 struct err merged_file_write(const struct merged_input *, struct arena *,
     struct merged_file *out) MUST_CHECK;
 
+/* It was not to be finished, or no version came to name it. */
+void merged_file_remove(struct aged_store *, const struct merged_file *,
+    struct err why);
+
 /* Before a version names it: CONFLICT if it waited for so long that collection
  * could soon take it for abandoned (collect.h). Then all starts again. */
 struct err merged_file_check(const struct aged_store *,

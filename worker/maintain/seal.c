@@ -41,6 +41,7 @@ struct sealing {
 	uint64_t closed_epoch;
 
 	char directory[64];		/* below the shard's */
+	bool named;			/* by the manifest */
 	struct object_dir *dir;		/* the generation's */
 	struct page_writer *writer;
 	struct key_build *keys;
@@ -199,20 +200,27 @@ write_entry(struct sealing *s, const struct wal_span *span, uint64_t end)
 	return e;
 }
 
+static void
+generation_path(const struct sealing *s, char path[NAME_MAX_BYTES])
+{
+	size_t n;
+
+	shard_directory_name(&s->uuid, path);
+	n = strlen(path);
+	snprintf(path + n, NAME_MAX_BYTES - n, "/%s", s->directory);
+}
+
 static struct err
 open_directory(struct sealing *s)
 {
 	char path[NAME_MAX_BYTES];
 	struct uuid random = uuid_random();
-	size_t n;
 
 	snprintf(s->directory, sizeof(s->directory),
 	    "%02x%02x%02x%02x_gen_%llu", random.bytes[0], random.bytes[1],
 	    random.bytes[2], random.bytes[3],
 	    (unsigned long long)s->from.current_generation);
-	shard_directory_name(&s->uuid, path);
-	n = strlen(path);
-	snprintf(path + n, sizeof(path) - n, "/%s", s->directory);
+	generation_path(s, path);
 	return object_dir_open(s->aged->dir, path, true, &s->dir);
 }
 
@@ -410,6 +418,7 @@ seal(struct sealing *s, struct seal_result *result)
 		    name_generation, s, &s->arena, &s->after);
 	if (err_is(e))
 		return e;
+	s->named = true;
 	result->generations = 1;
 	result->rows = s->written.row_count;
 	FAULT_HERE(seal_publish);
@@ -420,13 +429,19 @@ seal(struct sealing *s, struct seal_result *result)
 }
 
 static void
-finish(struct sealing *s)
+finish(struct sealing *s, struct err e)
 {
+	char path[NAME_MAX_BYTES];
+
 	page_write_abort(s->writer);
 	key_build_abort(s->keys);
 	key_index_close(s->index);
 	if (s->dir != NULL)
 		object_dir_close(s->dir);
+	if (s->directory[0] != '\0' && !s->named) {
+		generation_path(s, path);
+		aged_remove(s->aged, path, e);
+	}
 	arena_free(&s->arena);
 }
 
@@ -465,6 +480,6 @@ seal_shard(struct aged_store *aged, uint32_t shard, struct seal_result *result)
 	shm_store_seal_release(aged->ref, shard, token);
 	count(&s, e, result, began);
 	e = aged_keep(aged, e);		/* its text may be in s.arena */
-	finish(&s);
+	finish(&s, e);
 	return e;
 }

@@ -85,13 +85,26 @@ warn_pending(struct shm_ref ref)
 		    (unsigned long long)info.pending_bytes);
 }
 
+/* A slot that a worker loaded: whether there is garbage nobody knows yet. */
+static bool
+is_unlooked(struct shm_ref ref, const struct shm_slot *slot)
+{
+	const struct again *a = &tickers.collect[ref.index];
+
+	return (a->at_ns == 0 || a->incarnation != ref.incarnation) &&
+	    atomic_load_explicit(&slot->collected_serial,
+	    memory_order_relaxed) != atomic_load_explicit(&slot->serial,
+	    memory_order_relaxed);
+}
+
 /* True: it is due. */
 static bool
 tick_store_of(struct shm_ref ref, const struct shm_slot *slot, bool forced,
     uint64_t now_ns)
 {
 	bool again = take_again(&tickers.again[ref.index], ref, now_ns);
-	bool collect = take_again(&tickers.collect[ref.index], ref, now_ns);
+	bool collect = (forced && is_unlooked(ref, slot)) ||
+	    take_again(&tickers.collect[ref.index], ref, now_ns);
 	bool idle = !again && atomic_load_explicit(&slot->dirty,
 	    memory_order_relaxed) == 0 && (!forced || !shm_store_left(ref));
 	bool first;
