@@ -80,7 +80,7 @@ engine_maintainer_start(const struct engine_env *env)
 	if (!err_is(e))
 		cluster_start(&(struct cluster_plan){ env->loop, env->pool,
 		    root, env->start->config->lease_secs * NS_PER_SEC,
-		    env->start->nameless });
+		    env->start->nameless, schedule_moved });
 	if (!err_is(e))
 		e = schedule_start(env->start->config, env->loop, env->pool,
 		    root);

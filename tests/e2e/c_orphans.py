@@ -97,26 +97,28 @@ def no_generations(test, server, kinds, ordinals):
 
 
 class ExecOrphans(unittest.TestCase):
-    def interrupted(self, server, kind, ordinal, point, role):
-        """A job whose worker or maintainer is killed at that point; the job
-        after it goes on."""
-        with server.client() as c:
-            before = hits(server, point)
+    def interrupted(self, server, kind, owners):
+        """A job whose worker is killed in the middle of its claim, and whose
+        maintainer before its commit."""
+        def job():
+            try:
+                with server.client() as c:
+                    fold(c, kind, "test#2")
+            except Lost:
+                pass			# with the worker that was asked
+        for point in ("claim_entry", "fold_commit"):
             server.fault(point + "=hold")
-
-            def job():
-                try:
-                    fold(c, kind, ordinal)
-                except Lost:
-                    pass		# with the worker that was asked
-            t = threading.Thread(target=job)
-            t.start()
-            wait_for("it to be held",
-                     lambda: hits(server, point) > before)
+        assign(server, owners)
+        t = threading.Thread(target=job)
+        t.start()
+        for point, role in (("claim_entry", "worker"),
+                            ("fold_commit", "maintainer")):
+            wait_for("it to be held at " + point,
+                     lambda p=point: hits(server, p) > 0)
             for pid in server.processes(role):
                 server.kill(pid)
             server.fault(point + "=off")
-            t.join()
+        t.join()
 
     def test_fewer_workers_and_back(self):
         kinds, rows = every_store(), None
@@ -139,10 +141,8 @@ class ExecOrphans(unittest.TestCase):
             rows.check(self, c)
             # Nobody's: whoever is asked may not claim.
             self.assertEqual(fold(c, kinds[0], "test#2").status, 503)
-            assign(s, {"test#2": ("test", 1), "test#3": ("test", 0)})
-            self.interrupted(s, kinds[0], "test#2", "claim_entry", "worker")
-            self.interrupted(s, kinds[0], "test#2", "fold_commit",
-                             "maintainer")
+            self.interrupted(s, kinds[0], {
+                "test#2": ("test", 1), "test#3": ("test", 0)})
             s.wait_healthy()
             c = s.client()
             for kind in kinds:
@@ -167,6 +167,29 @@ class ExecOrphans(unittest.TestCase):
                     rows.append(c, kind, "back-%d" % k, "2")
                     rows.append(c, kind, "same", "3.%d" % k)
             rows.check(self, clients[0])
+
+    def test_without_a_request(self):
+        """The server does it all by itself, where no ticker runs."""
+        kinds = every_store()
+        rows = Rows(kinds)
+        with Server(workers=3, args=QUIET) as s:
+            clients = by_worker(s)
+            for kind in kinds:
+                kind.create(clients[0])
+                for k, c in enumerate(clients):
+                    rows.append(c, kind, "r%d" % k, "1")
+            s.kill_all()
+            s.workers_wanted = 1
+            s.start()
+            c = s.client()
+            rows.check(self, c)
+            wait_for("all of it to be in the base", lambda: all(
+                kind.texts(c, version=kind.version(c)) ==
+                rows.want[kind.path] for kind in kinds))
+            wait_for("the shards to be drained", lambda: all(
+                not shard.generations for kind in kinds for shard in
+                memwal.shards(kind.directory(s)).values()))
+            rows.check(self, c)
 
     @staticmethod
     def epochs(server, kinds):

@@ -35,14 +35,6 @@ struct shards {			/* of one tick */
 	struct aged_shard *all;
 };
 
-/* Its owner is here, and not its home. */
-static bool
-is_guest(uint32_t ordinal)
-{
-	return shm_ordinal_here(ordinal) &&
-	    shm_ordinal_owner(ordinal) != SHM_WORKER(ordinal);
-}
-
 /* Whether this host writes the ordinal: its worker lives. */
 static uint16_t
 living_owner(uint32_t ordinal)
@@ -71,7 +63,7 @@ list_shards(const struct aged_store *a, struct shards *s)
 		s->all[s->count] = (struct aged_shard){ .shard = aged.shard,
 		    .ordinal = aged.ordinal,
 		    .owner = living_owner(aged.ordinal),
-		    .guest = is_guest(aged.ordinal) };
+		    .guest = shm_ordinal_guest(aged.ordinal) };
 	return OK;
 }
 
@@ -295,7 +287,7 @@ fold_all(struct aged_store *a, uint32_t want, struct tick_result *result)
 
 	while (shm_store_aged_next(a->ref, &at, &aged)) {
 		struct err e = fold_all_of(a, aged.shard,
-		    is_guest(aged.ordinal) ? 1 : threshold, result);
+		    shm_ordinal_guest(aged.ordinal) ? 1 : threshold, result);
 
 		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
 			break;		/* deleted or pinned: left alone */
@@ -420,7 +412,7 @@ sum_up(struct aged_store *a, struct tick_result *result)
 
 	while (shm_store_aged_next(a->ref, &at, &aged)) {
 		uint32_t pending = pending_of(a, aged.shard);
-		uint32_t enough = is_guest(aged.ordinal) ? 1 : count;
+		uint32_t enough = shm_ordinal_guest(aged.ordinal) ? 1 : count;
 
 		result->pending += pending;
 		if (enough != 0 && pending >= enough)

@@ -152,11 +152,19 @@ is_aged(struct shm_ref ref, uint32_t number)
 	return ordinal != SHM_NO_ORDINAL && shm_ordinal_aged(ordinal);
 }
 
+/* By who writes it. Of a guest a claim says nothing once its home has it again,
+ * which this server may learn of later. */
+static bool
+is_claimed(struct shm_ref ref, uint32_t number)
+{
+	return number < SHM_SHARD_RECORD && !shm_ordinal_guest(number) &&
+	    shm_shard_claimed(shm_store_shard(ref, number)).live;
+}
+
 bool
 reload_is_others(struct shm_ref ref, uint32_t number)
 {
-	return !is_ours(number) &&
-	    !shm_shard_claimed(shm_store_shard(ref, number)).live;
+	return !is_ours(number) && !is_claimed(ref, number);
 }
 
 /*
@@ -282,7 +290,7 @@ load_commit(struct loading *l, const struct uuid *shard, uint32_t number,
 	FAULT_HERE(reload_commit);
 	/* Who claimed meanwhile announces what he has acknowledged, while we
 	 * may have read what he has only written. */
-	if (t.point.position != 0 && !shm_shard_claimed(state).live) {
+	if (t.point.position != 0 && !is_claimed(l->ref, number)) {
 		shm_shard_raise(state, (struct shm_point){ t.point.position,
 		    t.point.end });
 		/* The slot stays until it is sealed: else nobody would know. */
@@ -309,7 +317,7 @@ load_commits(struct loading *l)
 			return e;
 		state = shm_store_shard(l->ref, l->marks[i].shard);
 		note_sequence(l, is_local(l, i), shm_shard_max_seq(state));
-		if (shm_shard_claimed(state).live)
+		if (is_claimed(l->ref, l->marks[i].shard))
 			continue;
 		e = shard_manifest_load(l->dir, &l->shards[i], &l->arena, &m);
 		if (e.kind == ERR_NOT_FOUND)
@@ -488,12 +496,6 @@ reload_slot(struct object_dir *dir, const struct kind *kind,
 
 /* Whether a shard directory is one that the slot does not know, or another
  * instance's whose manifest has moved on. */
-static bool
-is_claimed(const struct loading *l, uint32_t number)
-{
-	return shm_shard_claimed(shm_store_shard(l->ref, number)).live;
-}
-
 static struct err
 is_news(struct loading *l, const struct uuid *shard, bool *news)
 {
@@ -580,7 +582,7 @@ load_tail(struct loading *l, const struct uuid *shard)
 	/* One that is new is loaded with its view. What is claimed announces
 	 * itself. Ours without a claim may have been written by a server that
 	 * had our id and does not know yet that it lost it. */
-	if (number == SHM_SHARD_NONE || is_claimed(l, number))
+	if (number == SHM_SHARD_NONE || is_claimed(l->ref, number))
 		return OK;
 	e = shard_manifest_load(l->dir, shard, &l->arena, &m);
 	if (e.kind == ERR_NOT_FOUND)
