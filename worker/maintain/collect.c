@@ -135,9 +135,10 @@ run(struct collecting *c)
 	struct err e = OK;
 	uint32_t k;
 
-	for (k = 0; !err_is(e) && k < shm_workers_max(); k++) {
+	for (k = 0; !err_is(e) && k < c->mark->shard_count; k++) {
 		e = aged_check(c->aged);
-		if (!err_is(e) && c->mark->shards[k].version != 0)
+		if (!err_is(e) && c->mark->shards[k].version != 0 &&
+		    shm_ordinal_aged(c->mark->shards[k].at.ordinal))
 			e = collect_shard(c, k);
 	}
 	if (!err_is(e))
@@ -262,15 +263,16 @@ count_names(struct object_dir *dir, const char *folder, const char *part)
 }
 
 static bool
-looks_clean(struct object_dir *dir)
+looks_clean(struct object_dir *dir, struct shm_ref ref)
 {
-	uint32_t k;
+	struct shm_aged aged;
+	uint32_t at = 0;
 
 	if (count_names(dir, "_versions", ".manifest") > 1 ||
 	    count_names(dir, "_collect", ".manifest") > 0)
 		return false;
-	for (k = 0; k < shm_workers_max(); k++) {
-		struct uuid shard = shm_ordinal_shard(k);
+	while (shm_store_aged_next(ref, &at, &aged)) {
+		struct uuid shard = shm_store_shard_uuid(ref, aged.shard);
 		char path[SHARD_NAME_MAX], manifests[SHARD_NAME_MAX + 16];
 
 		shard_directory_name(&shard, path);
@@ -293,7 +295,7 @@ collect_look(struct object_dir *dir, struct shm_ref ref)
 		return false;
 	slot = shm_store_slot(ref);
 	serial = atomic_load_explicit(&slot->serial, memory_order_acquire);
-	clean = looks_clean(dir);
+	clean = looks_clean(dir, ref);
 	if (clean)
 		atomic_store_explicit(&slot->collected_serial, serial,
 		    memory_order_relaxed);

@@ -23,34 +23,49 @@ copy_state(struct collect_mark *m)
 {
 	struct shm_slot *slot = shm_store_slot(m->ref);
 	uint64_t after;
-	uint32_t k;
+	uint32_t i;
 
 	if (slot == NULL || shm_store_load_state(m->ref) != SHM_LOAD_READY ||
 	    (shm_store_flags(m->ref) & SHM_FLAG_STALE) != 0 ||
 	    err_is(shm_view_load_begin(m->ref, &m->serial)))
 		return false;
 	m->base_version = atomic_load(&slot->base_version);
-	for (k = 0; k < shm_workers_max(); k++) {
+	for (i = 0; i < m->shard_count; i++) {
 		struct shm_manifest_marks s = shm_shard_marks(
-		    shm_store_shard(m->ref, k));
+		    shm_store_shard(m->ref, m->shards[i].at.shard));
 
-		m->shards[k].version = s.version;
-		m->shards[k].replay_after = s.replay_after;
+		m->shards[i].version = s.version;
+		m->shards[i].replay_after = s.replay_after;
 	}
 	return !err_is(shm_view_load_begin(m->ref, &after)) &&
 	    after == m->serial;
 }
 
+static uint32_t
+count_aged(struct shm_ref ref)
+{
+	struct shm_aged aged;
+	uint32_t at = 0, n = 0;
+
+	while (shm_store_aged_next(ref, &at, &aged))
+		n++;
+	return n;
+}
+
 struct collect_mark *
 collect_mark_new(struct shm_ref ref)
 {
+	uint32_t room = count_aged(ref), at = 0;
 	struct collect_mark *m = calloc(1, sizeof(*m) +
-	    shm_workers_max() * sizeof(m->shards[0]));
+	    room * sizeof(m->shards[0]));
 	int tries = 0;
 
 	if (m == NULL)
 		return NULL;
 	m->ref = ref;
+	while (m->shard_count < room && shm_store_aged_next(ref, &at,
+	    &m->shards[m->shard_count].at))
+		m->shard_count++;
 	while (tries++ < TRIES) {
 		if (!copy_state(m))
 			continue;

@@ -47,10 +47,12 @@ struct collect_mark {
 	uint64_t base_version;
 	uint32_t unnamed_count;		/* by hash */
 	struct collect_unnamed *unnamed;
+	uint32_t shard_count;
 	struct {
+		struct shm_aged at;	/* who aged it when the mark was made */
 		uint64_t version;	/* 0: not known */
 		uint64_t replay_after;
-	} shards[];			/* by ordinal */
+	} shards[];
 };
 
 /* The store's state as it is now, or NULL: no memory, or a slot that must be
@@ -91,7 +93,8 @@ void collect_count(const struct collecting *, enum metric_collected,
 struct err collect_hint(struct collecting *, const char *name,
     uint64_t version) MUST_CHECK;
 
-struct err collect_shard(struct collecting *, uint32_t ordinal) MUST_CHECK;
+/* By its index in the mark. */
+struct err collect_shard(struct collecting *, uint32_t index) MUST_CHECK;
 struct err collect_base(struct collecting *) MUST_CHECK;
 
 #endif

@@ -21,7 +21,8 @@ struct numbered {		/* a manifest version, or a WAL position */
 
 struct shard {
 	struct collecting *c;
-	uint32_t ordinal;
+	uint32_t index;			/* in the mark */
+	uint32_t number;
 	struct uuid uuid;
 	char path[SHARD_NAME_MAX];	/* of its directory */
 	struct arena *arena;
@@ -138,7 +139,7 @@ take_names(struct shard *s, uint64_t version)
 	}
 	if (!err_is(e) && version == s->version)
 		s->replay_after = MIN(m.replay_after,
-		    s->c->mark->shards[s->ordinal].replay_after);
+		    s->c->mark->shards[s->index].replay_after);
 	/* Taken back meanwhile by who had filled a hole with it. */
 	if (e.kind == ERR_NOT_FOUND && version != s->version)
 		e = OK;
@@ -197,7 +198,7 @@ look_again(struct shard *s, struct collect_names *live)
 	struct err e;
 	uint32_t i;
 
-	token = shm_store_seal_try(s->c->aged->ref, s->ordinal,
+	token = shm_store_seal_try(s->c->aged->ref, s->number,
 	    s->c->aged->deadline_ns);
 	if (token == 0)
 		return FAIL(BUSY, "shard is being sealed");
@@ -209,7 +210,7 @@ look_again(struct shard *s, struct collect_names *live)
 		e = name == NULL ? FAIL(NO_MEMORY, "names of a shard") :
 		    collect_names_add(live, name);
 	}
-	shm_store_seal_release(s->c->aged->ref, s->ordinal, token);
+	shm_store_seal_release(s->c->aged->ref, s->number, token);
 	return e;
 }
 
@@ -394,11 +395,13 @@ collect_all(struct shard *s)
 }
 
 struct err
-collect_shard(struct collecting *c, uint32_t ordinal)
+collect_shard(struct collecting *c, uint32_t index)
 {
-	struct shard s = { .c = c, .ordinal = ordinal, .arena = &c->arena,
-	    .uuid = shm_store_shard_uuid(c->aged->ref, ordinal),
-	    .version = c->mark->shards[ordinal].version };
+	uint32_t number = c->mark->shards[index].at.shard;
+	struct shard s = { .c = c, .index = index, .number = number,
+	    .arena = &c->arena,
+	    .uuid = shm_store_shard_uuid(c->aged->ref, number),
+	    .version = c->mark->shards[index].version };
 	struct err e;
 
 	shard_directory_name(&s.uuid, s.path);
