@@ -82,11 +82,13 @@ set_owner(struct entry *e, bool missed)
 	uint16_t owner = owner_of(&e->now.is);
 	bool elsewhere = is_elsewhere(&e->now.is);
 
-	if (missed || owner != atomic_load(&e->owner) ||
-	    elsewhere != atomic_load(&e->elsewhere))
-		atomic_fetch_add(&e->moves, 1);
+	if (!missed && owner == atomic_load(&e->owner) &&
+	    elsewhere == atomic_load(&e->elsewhere))
+		return;
+	atomic_fetch_add(&e->moves, 1);
 	atomic_store(&e->elsewhere, elsewhere);
 	atomic_store(&e->owner, owner);
+	/* Who looks for moves then finds them made. */
 	atomic_fetch_add(&table->moves, 1);
 }
 

@@ -1,5 +1,7 @@
 #include "store_engine.h"
 
+#include "worker/maintain/collect.h"
+
 /* Shards of ordinals that a worker owns beside its own, through its engine: this
  * process is worker 0 and owns ordinal 0; 1 is another slot's, "far" another
  * instance's. */
@@ -90,6 +92,36 @@ claim_elsewhere(void)
 	return o;
 }
 
+/* Once, under the store's guard, with no grace. */
+static void
+collect_now(void)
+{
+	uint64_t token = shm_store_guard_try(ref, UINT64_MAX), again_ns;
+
+	assert_true(token != 0);
+	see_ok(collect_store(&aged, &again_ns));
+	shm_store_guard_release(ref, token);
+}
+
+static bool
+add_generation(const struct object_info *info, void *count)
+{
+	*(uint32_t *)count += memmem(info->name.ptr, info->name.len, "_gen_",
+	    5) != NULL;
+	return true;
+}
+
+static uint32_t
+generations_of(const struct uuid *shard)
+{
+	char path[512];
+	uint32_t count = 0;
+
+	shard_directory_name(shard, path);
+	see_ok(object_list_names(dir, path, add_generation, &count));
+	return count;
+}
+
 /* The tail of another instance's shard: fenced, recorded, sealed, folded. */
 static void
 moved_in(void **state)
@@ -116,6 +148,13 @@ moved_in(void **state)
 	    number_of(far))).pending_generations, 0);
 	see_store("k1=a k2=b");
 	own_end(&o);
+	/* Nobody else would take away what is left of it. */
+	assert_int_equal(generations_of(&o.shard), 1);
+	config.grace_secs = 0;
+	collect_now();
+	collect_now();
+	assert_int_equal(generations_of(&o.shard), 0);
+	see_store("k1=a k2=b");
 }
 
 /* An ordinal of this instance whose worker is gone; then it comes home. */

@@ -108,6 +108,46 @@ newest_assignment_wins(void **state)
 	assert_int_equal(o.is.state, SHM_ORDINAL_MOVING);
 }
 
+/* A stay ends with each change of hands, also with one that nobody here saw;
+ * not with news that leave the owner where he was. */
+static void
+stays_are_counted(void **state)
+{
+	struct shm_news news = { .is = { SHM_ORDINAL_OWNED, 3, "host", "" },
+	    .version = 60 };
+	uint32_t moves = shm_ordinal_moves(3), all = shm_ordinal_all_moves();
+	bool changed;
+
+	(void)state;
+	assert_false(shm_ordinal_guest(3));
+	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves);
+	news.version = 63;
+	news.was = (struct shm_past){ .version = 60 };
+	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves);
+	news.version = 66;		/* 65: who knows whose */
+	news.was.version = 65;
+	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves + 1);
+	assert_err(assign_to(3, 1, SHM_ORDINAL_OWNED, 67, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves + 2);
+	assert_true(shm_ordinal_guest(3));
+	assert_int_equal(shm_ordinal_owner(3), SHM_WORKER(1));
+	/* Nobody's: of its own ordinals the instance ages what is there. */
+	assert_err(assign_to(3, 1, SHM_ORDINAL_ORPHANED, 68, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves + 3);
+	assert_true(shm_ordinal_aged(3));
+	assert_false(shm_ordinal_here(3) || shm_ordinal_guest(3));
+	news.version = 69;
+	snprintf(news.is.instance, sizeof(news.is.instance), "other");
+	news.was.version = 68;
+	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
+	assert_int_equal(shm_ordinal_moves(3), moves + 4);
+	assert_false(shm_ordinal_aged(3) || shm_ordinal_here(3));
+	assert_int_equal(shm_ordinal_all_moves(), all + 4);
+}
+
 static int
 assign(void *arg)
 {
@@ -314,6 +354,7 @@ main(void)
 		cmocka_unit_test(shards_are_adopted),
 		cmocka_unit_test(others_are_added_once),
 		cmocka_unit_test(newest_assignment_wins),
+		cmocka_unit_test(stays_are_counted),
 		cmocka_unit_test(half_a_change_is_undone),
 		cmocka_unit_test(changes_are_whole),
 		cmocka_unit_test(owners_are_of_this_instance),
