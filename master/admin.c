@@ -389,7 +389,10 @@ say_last(struct client *c, uint64_t now_ns, bool replaced)
 
 	while (c->fd >= 0 && (c->sent == c->out.len || send_out(c))) {
 		if (c->step == CALL_DONE) {
-			c->fd = -1;	/* the kernel's to close */
+			if (replaced)
+				drop(c);
+			else
+				c->fd = -1;	/* the kernel's to close */
 			return;
 		}
 		if (!replaced && (c->step == CALL_MORE || looked))

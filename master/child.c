@@ -252,10 +252,7 @@ static void
 give_up_slot(struct child *c)
 {
 	c->left = true;
-	/* It has barred its socket, which is another's care from here on. */
-	if (c->parked && plan.revive != NULL)
-		plan.revive(c->slot - SHM_WORKER(0));
-	if (!c->parked && plan.forsake != NULL)
+	if (plan.forsake != NULL)
 		plan.forsake(c->slot - SHM_WORKER(0));
 }
 
@@ -397,35 +394,13 @@ child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 	for (i = 1; i < count; i++) {
 		struct child *c = &children[i];
 
-		if (c->left && i <= workers && !c->parked)
+		if (c->left && i <= workers)
 			init_slot(i);
-		c->leaving = i > workers || c->parked;
+		c->leaving = i > workers;
 		/* Where nobody lives somebody must look at the queue. */
 		if (c->leaving && c->pid == 0)
 			c->due_ns = MIN(c->due_ns, now_ns);
 	}
-}
-
-void
-child_park(uint32_t worker, bool parked, uint64_t now_ns, uint64_t span_ns)
-{
-	struct child *c = &children[1 + worker];
-
-	if (worker >= wanted || c->parked == parked)
-		return;
-	log_info(parked ? "worker leaves, its slot stays empty worker=%u" :
-	    "worker comes back worker=%u", worker);
-	c->parked = c->leaving = parked;
-	c->left = parked && c->pid == 0;
-	c->due_ns = MIN(c->due_ns, now_ns);
-	leave_span_ns = span_ns;
-}
-
-bool
-child_is_parked(uint32_t worker)
-{
-	return worker < wanted && children[1 + worker].parked &&
-	    children[1 + worker].left;
 }
 
 uint32_t
@@ -444,10 +419,8 @@ child_progress(uint32_t *serving, uint32_t *leaving)
 	for (i = 1; i < count; i++) {
 		const struct child *c = &children[i];
 
-		if (i > wanted || (c->parked && !c->left))
+		if (i > wanted)
 			*leaving += !c->left;
-		else if (c->parked)
-			*serving += 1;
 		else
 			*serving += c->pid != 0 && c->beaten && !c->stopping;
 	}
@@ -490,8 +463,7 @@ child_workers_beaten(void)
 	uint32_t i;
 
 	for (i = 1; i < count; i++) {
-		if (!children[i].parked && (children[i].pid == 0 ||
-		    !children[i].beaten))
+		if (children[i].pid == 0 || !children[i].beaten)
 			return false;
 	}
 	return true;
@@ -544,14 +516,22 @@ child_alive(uint32_t role)
 }
 
 uint32_t
-child_busy(void)
+child_busy(uint64_t since_mono_ns)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < count; i++) {
-		if (children[i].pid != 0)
-			n += atomic_load_explicit(&shm_process_get(
-			    children[i].slot)->busy, memory_order_relaxed);
+		const struct shm_process *p =
+		    shm_process_get(children[i].slot);
+
+		if (children[i].pid == 0)
+			continue;
+		if (atomic_load_explicit(&p->heartbeat_ns,
+		    memory_order_acquire) < since_mono_ns)
+			n++;
+		else
+			n += atomic_load_explicit(&p->busy,
+			    memory_order_relaxed);
 	}
 	return n;
 }
@@ -564,8 +544,7 @@ child_hopeless(void)
 	if (worker_beaten)
 		return false;
 	for (i = 1; i < count; i++) {
-		if (!children[i].parked &&
-		    children[i].failures < HOPELESS_FAILURES)
+		if (children[i].failures < HOPELESS_FAILURES)
 			return false;
 	}
 	return true;

@@ -11,7 +11,6 @@
 #include "shm/process.h"
 #include "shm/server_state.h"
 #include "master/cover.h"
-#include "master/drain.h"
 #include "master/lock.h"
 #include "master/mail.h"
 #include "master/master.h"
@@ -24,8 +23,7 @@
 #include "master/tell.h"
 #include "master/upgrade.h"
 
-#define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections;
-					     longer than from beat to beat */
+#define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections */
 #define HAND_LOOK_NS	 (50 * NS_PER_MS)
 #define HAND_WORKERS_NS	 (10 * NS_PER_SEC) /* who waits for peers has cut them */
 #define HAND_MAINTAIN_NS (500 * NS_PER_MS)
@@ -41,6 +39,7 @@ static enum master_state state;
 static uint64_t kill_at_ns;		/* deadline of the drain */
 static uint64_t delay_until_ns;		/* end of the delay before it */
 static uint64_t patient_until_ns;	/* of a hand-over, for what is old */
+static uint64_t handing_mono_ns;	/* clock_mono_ns of its begin */
 static uint32_t stops_asked;
 static int exit_status;
 static bool told_ready;
@@ -93,6 +92,7 @@ begin_hand_over(uint64_t now_ns)
 {
 	delay_until_ns = now_ns + HAND_OVER_NS;
 	patient_until_ns = now_ns + MAX(plan.drain_ns, HAND_OVER_NS);
+	handing_mono_ns = clock_mono_ns();
 	shm_server_set(SHM_SERVER_HANDING_OVER);
 	socket_defer(plan.listen_fds, plan.listen_count, true);
 	enter(MASTER_HAND_OVER);
@@ -102,7 +102,7 @@ begin_hand_over(uint64_t now_ns)
 static bool
 waits_for_old(uint64_t now_ns)
 {
-	uint32_t busy = child_busy();
+	uint32_t busy = child_busy(handing_mono_ns);
 
 	if (now_ns < delay_until_ns)
 		return true;
@@ -271,8 +271,6 @@ join(uint64_t now_ns)
 	case MEMBER_JOINING:
 		break;
 	case MEMBER_IN:
-		/* A worker that is drained is not even started. */
-		drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 		child_let_workers();
 		enter(MASTER_RUN);
 		child_refill(now_ns);
@@ -288,7 +286,6 @@ static void
 care(uint64_t now_ns)
 {
 	cover_look(now_ns);
-	drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 	orphan_step(now_ns);
 }
 
@@ -371,8 +368,7 @@ poll_ms(uint64_t now_ns)
 	if (state <= MASTER_DRAIN_DELAY)
 		next_ns = MIN(next_ns, member_next_ns(now_ns));
 	if (state == MASTER_RUN)
-		next_ns = MIN(next_ns, MIN(orphan_next_ns(now_ns),
-		    drain_next_ns(now_ns)));
+		next_ns = MIN(next_ns, orphan_next_ns(now_ns));
 	if (state == MASTER_DRAIN_DELAY || state == MASTER_HAND_OVER)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (is_leaving())

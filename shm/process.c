@@ -185,8 +185,9 @@ shm_process_beat(uint32_t busy)
 	struct shm_process *p = shm_process_get(shm_self());
 
 	atomic_store_explicit(&p->busy, busy, memory_order_relaxed);
+	/* Release: whoever sees this beat sees what was said with it. */
 	atomic_store_explicit(&p->heartbeat_ns, clock_mono_ns(),
-	    memory_order_relaxed);
+	    memory_order_release);
 }
 
 uint16_t

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from client import Client, Lost
-from harness import ROOT, SLOW, Server, free_port, wait_for
+from harness import LONG, ROOT, SLOW, Server, free_port, wait_for
 from upgrade import Load, upgrade
 
 
@@ -79,6 +79,8 @@ class Proxy:
 
 
 class Haproxy(Proxy):
+    store = "through-haproxy"
+
     def command(self):
         self.socket = self.path("stats")
         text = configured("haproxy/haproxy.cfg", self.ports, self.port, [
@@ -106,6 +108,8 @@ class Haproxy(Proxy):
 
 
 class Nginx(Proxy):
+    store = "through-nginx"
+
     def command(self):
         text = configured("nginx/memwald.conf", self.ports, self.port, [])
         paths = "".join("%s_temp_path %s;\n" % (kind, self.path(kind))
@@ -118,18 +122,51 @@ class Nginx(Proxy):
 
 
 class Proxies(unittest.TestCase):
-    def restart(self, server, proxy):
-        """An orderly one, with the delay that its proxy needs."""
+    """Both before the same two servers at the same time: each has its load."""
+
+    def restart(self, server, proxies):
+        """An orderly one, with the delay that its proxies need."""
         server.proc.send_signal(signal.SIGTERM)
         wait_for("the delay", lambda: "still accepting"
                  in server.log(server.log_start))
-        proxy.sees(server.port, up=False)
+        for p in proxies:
+            p.sees(server.port, up=False)
         server.proc.send_signal(signal.SIGTERM)		# the end of it
         self.assertEqual(server.proc.wait(60 * SLOW), 0)
         server.start()
-        proxy.sees(server.port, up=True)
+        for p in proxies:
+            p.sees(server.port, up=True)
 
-    def through(self, kind):
+    def stop(self, server):
+        server.proc.send_signal(signal.SIGTERM)
+        wait_for("the delay", lambda: "still accepting" in server.log()[
+            server.log().rindex("waiting for the old"):])
+        server.proc.send_signal(signal.SIGTERM)
+        self.assertEqual(server.proc.wait(60 * SLOW), 0)
+        server.killed = True
+
+    def through(self, both, proxies):
+        """What was acknowledged through each of them."""
+        with contextlib.ExitStack() as stack:
+            loads = [stack.enter_context(Load(
+                p.port, p.store, clients=4, rate=60,
+                query="?consistency=strong")) for p in proxies]
+            for _ in range(5 if LONG else 1):
+                for s in both:
+                    for load in loads:
+                        load.more(25)
+                    self.restart(s, proxies)
+                for s in both:
+                    for load in loads:
+                        load.more(25)
+                    self.assertEqual(upgrade(s), 0)
+                for load in loads:
+                    load.more(25)
+        for load in loads:
+            self.assertEqual(load.failed, [])
+        return [load.acked for load in loads]
+
+    def test_no_client_notices(self):
         with contextlib.ExitStack() as stack:
             first = stack.enter_context(Server(
                 instance_id="a", args=["--drain-delay-secs=3600"]))
@@ -137,39 +174,23 @@ class Proxies(unittest.TestCase):
                 instance_id="b", data_dir=first.data_dir,
                 args=["--drain-delay-secs=3600"]))
             both = [first, second]
-            proxy = stack.enter_context(kind(both))
+            proxies = [stack.enter_context(kind(both))
+                       for kind in (Haproxy, Nginx)]
             with first.client() as c:
-                c.create("st")
+                for p in proxies:
+                    c.create(p.store)
             for s in both:
-                proxy.sees(s.port, up=True)
-            with Load(proxy.port, "st",
-                      query="?consistency=strong") as load:
-                for s in both:
-                    load.more()
-                    self.restart(s, proxy)
-                load.more()
-                for s in both:
-                    self.assertEqual(upgrade(s), 0)
-                load.more()
-            self.assertEqual(load.failed, [])
+                for p in proxies:
+                    p.sees(s.port, up=True)
+            acked = self.through(both, proxies)
             for s in both:
-                s.proc.send_signal(signal.SIGTERM)
-                wait_for("the delay", lambda s=s: "still accepting"
-                         in s.log()[s.log().rindex("waiting for the old"):])
-                s.proc.send_signal(signal.SIGTERM)
-                self.assertEqual(s.proc.wait(60 * SLOW), 0)
-                s.killed = True
+                self.stop(s)
             first.args = second.args = []
             first.start()
             with first.client() as c:
-                there = {r["id"] for r in c.list("st")}
-            self.assertEqual(load.acked - there, set())
-
-    def test_haproxy(self):
-        self.through(Haproxy)
-
-    def test_nginx(self):
-        self.through(Nginx)
+                for p, rows in zip(proxies, acked):
+                    there = {r["id"] for r in c.list(p.store)}
+                    self.assertEqual(rows - there, set())
 
 
 if __name__ == "__main__":

@@ -59,6 +59,16 @@ def master_of(server):
         return 0			# nobody answers at this moment
 
 
+def clean(server):
+    return server.status()["clean"]
+
+
+def all_there(test, server, acked):
+    with server.client() as c:
+        there = {r["id"] for r in c.list("st")}
+    test.assertEqual(acked - there, set())
+
+
 def adopt(server):
     """The old master has ended: its exit status. server.proc is the new one."""
     old = server.proc

@@ -335,6 +335,7 @@ who_was_taken_is_answered_at_the_end(void **state)
 	assert_int_equal(send(fd, "workers\n", 8, 0), 8);
 	admin_farewell(shm_lock_now_ns(), true);
 	assert_begins(decode(receive(fd, &closed)), "OK\nSLOT");
+	assert_true(closed);
 	assert_begins(receive(silent, &closed), "");
 	assert_false(closed);
 	close(fd);
