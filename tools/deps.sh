@@ -20,7 +20,7 @@ for set in "$@"; do
 		curl=curl ca-certificates" ;;
 	interop) wanted="$wanted node=nodejs npm=npm" ;;
 	check)	wanted="$wanted libcmocka-dev libcjson-dev python3=python3
-		shellcheck=shellcheck git=git strace=strace spin=spin
+		shellcheck=shellcheck jq=jq git=git strace=strace spin=spin
 		postgresql-15 nginx=nginx haproxy=haproxy
 		systemd-analyze=systemd" ;;
 	fuzz)	wanted="$wanted clang=clang" ;;

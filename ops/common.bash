@@ -1,0 +1,105 @@
+# common.bash - what the operator's scripts share: where the server is, how it is
+# asked, and what --help prints (the comment at the top of each script).
+# shellcheck shell=bash disable=SC2034
+#
+# Exit statuses are memwaldctl's: 0 done, 1 usage or refused, 2 nobody answers,
+# 3 something is wrong, 4 not done in time, 5 another decided meanwhile.
+
+set -euo pipefail
+
+NAME=${0##*/}
+where=()
+dry_run=
+words=()			# what is no option of all scripts
+
+die()
+{
+	echo "$NAME: $2" >&2
+	exit "$1"
+}
+
+say()
+{
+	echo "$*" >&2
+}
+
+# The comment at the top, without its marks.
+usage()
+{
+	sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+	cat <<END
+
+  --admin-socket=PATH, --data-dir=DIR
+                where the server is, as for memwaldctl
+  --dry-run     say what would be done, change nothing
+  --help        print this
+
+memwaldctl is that of MEMWALDCTL, else of PATH; jq is needed. Exit statuses: 0
+done, 1 usage or refused, 2 nobody answers, 3 something is wrong, 4 not done in
+time, 5 another decided meanwhile. It is safe to run twice, and when interrupted.
+END
+}
+
+# Takes the options that all have; the rest is left in words.
+take_options()
+{
+	local word
+	for word in "$@"; do
+		case $word in
+		--help) usage; exit 0 ;;
+		--dry-run) dry_run=--dry-run ;;
+		--admin-socket=* | --data-dir=*) where+=("$word") ;;
+		*) words+=("$word") ;;
+		esac
+	done
+	command -v jq >/dev/null || die 1 "jq is missing"
+}
+
+ctl()
+{
+	"${MEMWALDCTL:-memwaldctl}" "${where[@]}" "$@"
+}
+
+# The same, ending the script with its status unless that is 0.
+must()
+{
+	local status=0
+	ctl "$@" || status=$?
+	[ $status = 0 ] || exit $status
+}
+
+number()
+{
+	case ${2:-x} in
+	*[!0-9]*) die 1 "$1 is a number" ;;
+	esac
+	echo "$2"
+}
+
+# How many stores have rows of that ordinal that are not folded.
+left_of()
+{
+	local answer
+	answer=$(must left "$1" --json) || exit $?
+	jq .left <<<"$answer"
+}
+
+# wait_folded SECS ORDINAL...: until nothing of them is left; 4: not in time.
+wait_folded()
+{
+	local until=$((SECONDS + $1)) ordinal left total last=
+	shift
+	while :; do
+		total=0
+		for ordinal in "$@"; do
+			left=$(left_of "$ordinal") || exit $?
+			total=$((total + left))
+		done
+		[ "$total" != "$last" ] &&
+		    say "$total stores of $# ordinals are not folded yet"
+		last=$total
+		[ "$total" = 0 ] && return 0
+		[ $SECONDS -lt $until ] || return 4
+		sleep 0.5
+	done
+}

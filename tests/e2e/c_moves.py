@@ -1,0 +1,249 @@
+"""Ordinals that an operator moves: two who move the same one at the same time;
+workers and instances that are taken out, and come back; shards that are adopted
+and given up; with the scripts of ops/, run twice, dry, and interrupted."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import unittest
+
+import memwal
+from client import Lost
+from every_kind import KINDS
+from harness import LONG, ROOT, SLOW, Server, build_path, wait_for
+from rows import row
+
+QUIET = ["--rollout-flush-interval-secs=0",
+         "--rollout-merge-after-generations=0"]
+ROUNDS = 200 if LONG else 20
+DONE, REFUSED, LATE, LOST = 0, 1, 4, 5
+
+
+def start(server, *words):
+    return subprocess.Popen(
+        [build_path("memwaldctl"), "--admin-socket=" + server.socket, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def end(process):
+    """(exit status, standard output, standard error)"""
+    out, err = process.communicate(timeout=120 * SLOW)
+    return process.returncode, out, err
+
+
+def script(server, name, *words):
+    env = dict(os.environ, MEMWALDCTL=build_path("memwaldctl"))
+    return subprocess.Popen(
+        [os.path.join(ROOT, "ops", name), "--admin-socket=" + server.socket,
+         *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True)
+
+
+class Moves(unittest.TestCase):
+    """Two instances; before them another wrote, of which nobody knows any
+    more: its shards are strays."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.kinds = [k("k") for k in KINDS]
+        cls.one = Server.during(cls.addClassCleanup, instance_id="gone",
+                                workers=1, args=QUIET)
+        with cls.one.client() as c:
+            for kind in cls.kinds:
+                kind.create(c)
+                kind.append(c, "left").must(201)
+            c.create("st")
+        if cls.one.stop() != 0:
+            raise AssertionError("did not stop in order")
+        shutil.rmtree(os.path.join(cls.one.data_dir, "_cluster"))
+        cls.one.instance_id = "one"
+        cls.one.workers_wanted = 2
+        cls.one.start()
+        cls.two = Server.during(cls.addClassCleanup, instance_id="two",
+                                data_dir=cls.one.data_dir, args=QUIET)
+        for s in (cls.one, cls.two):
+            s.wait_walked()
+
+    def ask(self, server, *words, status=DONE):
+        got, out, err = end(start(server, *words, "--json"))
+        self.assertEqual(got, status, out + err)
+        return json.loads(out) if out else err
+
+    def run_script(self, server, name, *words, status=DONE):
+        got, out, err = end(script(server, name, *words))
+        self.assertEqual(got, status, out + err)
+        return out
+
+    def ordinals(self, server):
+        return {o["name"]: o for o in self.ask(server, "ordinals")["ordinals"]
+                if o["version"] > 0}
+
+    def owner(self, server, name):
+        o = self.ordinals(server)[name]
+        return memwal.ordinal(o["instance"], o["worker"])
+
+    def chain(self):
+        """(version, ordinals by name) of the newest assignment."""
+        folder = os.path.join(self.one.data_dir, "_cluster", "assignment")
+        with open(os.path.join(folder, sorted(
+                n for n in os.listdir(folder) if n.endswith(".json"))[-1])) as f:
+            newest = json.load(f)
+        return newest["version"], {o["name"]: o for o in newest["ordinals"]}
+
+    # Two who want the same one.
+
+    def test_of_two_one_wins(self):
+        """Both decide on the same version: the chain has one more, the winner's,
+        and the other says whose it is. A client writes meanwhile, to whom it may:
+        what was acknowledged is there, once."""
+        acked, stop = [], threading.Event()
+        threads = [threading.Thread(target=self.load, args=(s, acked, stop))
+                   for s in (self.one, self.two)]
+        for t in threads:
+            t.start()
+        try:
+            for k in range(ROUNDS):
+                self.contend(k)
+            # Home again, its worker writes again.
+            self.ask(self.one, "reassign", "one", "one#0")
+            count = len(acked)
+            wait_for("both to write", lambda: len(acked) > count + 4)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        self.assertEqual(self.owner(self.one, "one"), "one")
+        for s in (self.one, self.two):
+            with s.client() as c:
+                ids = [r["id"] for r in c.list("st", consistency="strong")]
+            self.assertEqual(len(ids), len(set(ids)))
+            self.assertEqual(set(acked) - set(ids), set())
+        # Each position was linked once: no two writers ever shared a shard.
+        for shard in memwal.shards(self.one.store_dir("st")).values():
+            files = [os.stat(shard.wal_path(p)).st_ino
+                     for p in shard.wal_positions()]
+            self.assertEqual(len(files), len(set(files)))
+
+    @staticmethod
+    def load(server, acked, stop):
+        k = 0
+        with server.client() as c:
+            while not stop.is_set():
+                k += 1
+                name = "%s-%d" % (server.instance_id, k)
+                try:
+                    if c.append("st", [row(name)]).status == 201:
+                        acked.append(name)
+                except Lost:
+                    continue
+
+    def contend(self, k):
+        before, ordinals = self.chain()
+        version = ordinals["one"]["version"]
+        was = memwal.ordinal(ordinals["one"]["instance"],
+                             ordinals["one"]["worker"])
+        asked = []
+        for s in (self.one, self.two):
+            # Never who has it: that one would be done without a decision.
+            own = [memwal.ordinal(s.instance_id, w) for w in (0, 1)]
+            target = own[own[0] == was]
+            asked.append((target, start(
+                s, "reassign", "one", target if "#" in target else
+                target + "#0", "--if-version=%d" % version, "--json")))
+        ended = [(target, *end(p)) for target, p in asked]
+        winners = [t for t, status, _, _ in ended if status == DONE]
+        self.assertEqual(len(winners), 1, ended)
+        losers = [x for x in ended if x[1] == LOST]
+        self.assertEqual(len(losers), 1, ended)
+        loser = losers[0]
+        said = json.loads(loser[2])
+        self.assertEqual((said["result"], said["owner"], said["wanted"]),
+                         ("lost", winners[0], loser[0]))
+        after, ordinals = self.chain()
+        self.assertEqual(after, before + 1)
+        now = ordinals["one"]
+        self.assertEqual((now["version"], memwal.ordinal(
+            now["instance"], now["worker"])), (after, winners[0]))
+
+    # What is taken out.
+
+    def test_a_worker_is_taken_out(self):
+        """It leaves, its ordinal goes to the other one here; so it is after a
+        start; and it comes back. The last one stays."""
+        s = self.one
+        would = self.ask(s, "drain", "1", "--dry-run")
+        self.assertEqual([o["name"] for o in would["ordinals"]], ["one#1"])
+        self.assertEqual(self.owner(s, "one#1"), "one#1")
+        for _ in range(2):
+            moved = self.ask(s, "drain", "1")
+            self.assertEqual([(o["name"], o["owner"])
+                              for o in moved["ordinals"]], [("one#1", "one")])
+        self.assertIn("only worker", self.ask(s, "drain", "0",
+                                              status=REFUSED))
+        self.assertEqual(len(s.processes("worker")), 1)
+        self.assertEqual([p for p in s.status()["problems"] if "one#1" in p],
+                         [])
+        s.restart()
+        self.assertEqual(len(s.processes("worker")), 1)
+        self.assertEqual(self.ordinals(s)["one#1"]["drained"], "worker")
+        with s.client() as c:
+            for k in range(8):		# any connection finds who answers
+                c.append("st", [row("w%d" % k)]).must(201)
+        self.assertEqual(self.ask(s, "undrain", "1")["result"], "undrained")
+        self.assertEqual(len(s.processes("worker")), 2)
+        self.assertEqual(self.owner(s, "one#1"), "one#1")
+        self.assertEqual(self.ask(s, "undrain", "1")["result"],
+                         "was not drained")
+
+    # What nobody has.
+
+    def test_strays_are_adopted_folded_and_given_up(self):
+        s, shard = self.one, memwal.shard_uuid("gone")
+        self.assertIn(shard, json.dumps(s.status()["strays"]))
+        name = "adopted-" + shard
+        self.assertIn("would adopt", self.run_script(
+            s, "orphans-adopt", "--dry-run"))
+        self.assertNotIn(name, self.ordinals(s))
+        self.run_script(s, "backlog-watch", "--once", status=3)
+        self.run_script(s, "orphans-adopt")
+        self.assertIn("without an owner", self.run_script(s, "orphans-adopt"))
+        self.assertEqual(self.ordinals(s)[name]["instance"], "one")
+        self.assertEqual(s.status()["strays"], [])
+        self.assertIn("no store was met", self.ask(
+            s, "adopt", memwal.shard_uuid("nobody"), status=REFUSED))
+        # Its owner folds it, without being asked.
+        wait_for("it to be folded", lambda: self.ask(
+            s, "left", name)["left"] == 0)
+        self.run_script(s, "ordinal-reassign", "--wait=60", name, "two")
+        self.assertEqual(self.ask(s, "retire", name, "--dry-run")["result"],
+                         "would retire")
+        self.assertEqual(self.ask(s, "retire", name)["result"], "retired")
+        self.assertEqual(self.ask(s, "retire", name)["result"], "unchanged")
+        listed = self.run_script(s, "ordinals-list", "--left",
+                                 "--state=retired").splitlines()
+        self.assertEqual(len(listed), 2)
+        self.assertRegex(listed[1], "^" + re.escape(name) + " .* 0$")
+        with s.client() as c:
+            for kind in self.kinds:
+                self.assertIn("left", kind.texts(c))
+
+    def test_what_is_not_folded_is_not_given_up(self):
+        s = self.two
+        with s.client() as c:
+            self.kinds[0].append(c, "mine").must(201)
+        self.assertIn("its own worker's", self.ask(
+            s, "retire", "two", status=REFUSED))
+        for words in (["reassign", "two"], ["reassign", "none", "two"],
+                      ["reassign", "two", "nobody"],
+                      ["reassign", "two", "two#7"], ["drain", "7"],
+                      ["retire", "none"], ["left", "none"],
+                      ["adopt", "x"]):
+            self.ask(s, *words, status=REFUSED)
+
+
+if __name__ == "__main__":
+    unittest.main()
