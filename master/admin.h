@@ -7,7 +7,7 @@
  *	request	= command *( SP ( "--" option [ "=" value ] / operand ) ) LF
  *	answer	= *( "PROGRESS" SP done SP total SP text LF
  *		/ "BODY" SP length LF length-bytes ) last
- *	last	= ( "OK" / "UNHEALTHY" / "LATE" / "ERROR" SP text ) LF
+ *	last	= ( "OK" / "UNHEALTHY" / "LATE" / "LOST" / "ERROR" SP text ) LF
  *
  * A request line has at most 1 KiB. One request a connection; the server closes
  * after the last line, and an answer without one was cut off. admin.def is the

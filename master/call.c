@@ -226,5 +226,7 @@ void
 call_end(struct call *call)
 {
 	work_end(call);
+	decide_end(call);
+	left_walk_drop(&call->left);
 	buf_free(&call->body);
 }

@@ -19,6 +19,8 @@
 
 #include "common/base.h"
 #include "master/cursor.h"
+#include "master/decide.h"
+#include "master/left_walk.h"
 #include "master/problem.h"
 #include "master/report.h"
 #include "master/work.h"
@@ -73,6 +75,9 @@ struct call {
 	bool told;			/* done, but for what is waited for */
 	uint32_t children;		/* of a shutdown, when it began */
 	uint32_t workers, workers_before;	/* of a resize; 0: not begun */
+	uint32_t worker;		/* of a drain */
+	struct decide decide;
+	struct left_walk left;
 
 	/* How far it is; sent when it changed, or was not sent for long. */
 	bool progress_known;

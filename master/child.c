@@ -252,7 +252,10 @@ static void
 give_up_slot(struct child *c)
 {
 	c->left = true;
-	if (plan.forsake != NULL)
+	/* It has barred its socket, which is another's care from here on. */
+	if (c->parked && plan.revive != NULL)
+		plan.revive(c->slot - SHM_WORKER(0));
+	if (!c->parked && plan.forsake != NULL)
 		plan.forsake(c->slot - SHM_WORKER(0));
 }
 
@@ -394,13 +397,35 @@ child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 	for (i = 1; i < count; i++) {
 		struct child *c = &children[i];
 
-		if (c->left && i <= workers)
+		if (c->left && i <= workers && !c->parked)
 			init_slot(i);
-		c->leaving = i > workers;
+		c->leaving = i > workers || c->parked;
 		/* Where nobody lives somebody must look at the queue. */
 		if (c->leaving && c->pid == 0)
 			c->due_ns = MIN(c->due_ns, now_ns);
 	}
+}
+
+void
+child_park(uint32_t worker, bool parked, uint64_t now_ns, uint64_t span_ns)
+{
+	struct child *c = &children[1 + worker];
+
+	if (worker >= wanted || c->parked == parked)
+		return;
+	log_info(parked ? "worker leaves, its slot stays empty worker=%u" :
+	    "worker comes back worker=%u", worker);
+	c->parked = c->leaving = parked;
+	c->left = parked && c->pid == 0;
+	c->due_ns = MIN(c->due_ns, now_ns);
+	leave_span_ns = span_ns;
+}
+
+bool
+child_is_parked(uint32_t worker)
+{
+	return worker < wanted && children[1 + worker].parked &&
+	    children[1 + worker].left;
 }
 
 uint32_t
@@ -419,8 +444,10 @@ child_progress(uint32_t *serving, uint32_t *leaving)
 	for (i = 1; i < count; i++) {
 		const struct child *c = &children[i];
 
-		if (i > wanted)
+		if (i > wanted || (c->parked && !c->left))
 			*leaving += !c->left;
+		else if (c->parked)
+			*serving += 1;
 		else
 			*serving += c->pid != 0 && c->beaten && !c->stopping;
 	}
@@ -463,7 +490,8 @@ child_workers_beaten(void)
 	uint32_t i;
 
 	for (i = 1; i < count; i++) {
-		if (children[i].pid == 0 || !children[i].beaten)
+		if (!children[i].parked && (children[i].pid == 0 ||
+		    !children[i].beaten))
 			return false;
 	}
 	return true;
@@ -544,7 +572,8 @@ child_hopeless(void)
 	if (worker_beaten)
 		return false;
 	for (i = 1; i < count; i++) {
-		if (children[i].failures < HOPELESS_FAILURES)
+		if (!children[i].parked &&
+		    children[i].failures < HOPELESS_FAILURES)
 			return false;
 	}
 	return true;

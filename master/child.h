@@ -40,7 +40,8 @@ struct child {
 	pid_t pid;			/* 0: nobody lives there */
 	bool beaten;			/* this life had a heartbeat */
 	bool stopping;			/* was told to leave */
-	bool leaving;			/* its slot is given up */
+	bool leaving;			/* its slot is given up, or */
+	bool parked;			/* is to stay empty until that is undone */
 	bool left;			/* and nobody is needed there any more */
 	uint64_t leave_by_ns;		/* then it is killed */
 	bool killed;			/* was sent SIGKILL by us */
@@ -79,7 +80,19 @@ struct child *child_of_slot(uint16_t slot);	/* NULL: none */
  */
 void child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns);
 uint32_t child_wanted(void);		/* workers */
-/* Workers that serve, and workers that are still to leave. */
+
+/*
+ * A worker leaves in the same way, though it is not too many: its slot stays
+ * empty, and its socket another's care (cover.h), until it is wanted again. Who
+ * is parked already stays so. Of a worker that nobody wants nothing happens.
+ */
+void child_park(uint32_t worker, bool parked, uint64_t now_ns,
+    uint64_t span_ns);
+/* It is, and has left. */
+bool child_is_parked(uint32_t worker);
+
+/* Workers that are where they shall be: they serve, or are parked; and workers
+ * that are still to leave. */
 void child_progress(uint32_t *serving, uint32_t *leaving);
 
 /* Workers are forked only after this. With start.hold in the plan they are

@@ -56,7 +56,7 @@ look_at(uint32_t index, uint64_t now_ns)
 		if (by == NULL || by->pid != covers[k].pid)
 			covers[k].active = false;
 	}
-	if (serves(c) || c->leaving) {
+	if (serves(c) || (c->leaving && !c->parked)) {
 		if (covers[k].active &&
 		    tell(covers[k].by, SHM_MAIL_STOP_ACCEPT_FOR, c->slot))
 			covers[k].active = false;

@@ -8,7 +8,7 @@
  * empty. A replacement finds them there; when none has come within 100 ms
  * (back-off), another worker is told by mailbox to accept from it too, and to
  * stop when the slot has a living worker again. The same where a worker takes
- * long to leave: it accepts no more.
+ * long to leave: it accepts no more; and where a slot is parked (child.h).
  *
  * Death:	of the one that covers: another is told.
  * Locking:	mailboxes, one at a time.

@@ -1,5 +1,8 @@
 #include "common/base.h"
 
+#include <stdio.h>
+#include <time.h>
+
 #include "shm/budget.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
@@ -56,9 +59,54 @@ static const struct report_column ordinal_columns[] = {
 	{ "INSTANCE", "instance", -16 },
 	{ "WORKER", "worker", 6 },
 	{ "VERSION", "version", 7 },
+	{ "CHANGED", NULL, -20 },
+	{ NULL, "changed_ms", 0 },
+	{ "BEFORE", "owner_before", -16 },
+	{ NULL, "version_before", 0 },
+	{ NULL, "changed_before_ms", 0 },
+	{ "DRAINED", "drained", -8 },
 	{ "SHARD", "shard", -36 },
 	{ "ADDRESS", "address", -1 },
 };
+
+/* "2026-11-30T08:41:02Z"; "-" for never. */
+static void
+put_time(struct report *r, uint64_t at_ms)
+{
+	time_t at = (time_t)(at_ms / 1000);
+	char text[40] = "-";
+	struct tm tm;
+
+	if (at_ms != 0 && gmtime_r(&at, &tm) != NULL)
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	report_text(r, "%s", text);
+}
+
+/* What was before, as far as the segment knows it; the chain knows more. */
+static void
+put_history(struct report *r, const struct shm_ordinal *o)
+{
+	struct shm_assignment was = { .state = o->was.state,
+	    .worker = o->was.worker };
+	char owner[DECIDE_TEXT] = "";
+
+	snprintf(was.instance, sizeof(was.instance), "%s", o->was.instance);
+	if (o->was.version != 0)
+		decide_owner(&was, owner);
+	put_time(r, o->at_ms);
+	report_uint(r, o->at_ms);
+	report_text(r, "%s", owner);
+	report_uint(r, o->was.version);
+	report_uint(r, o->was.at_ms);
+}
+
+static const char *
+drained_text(uint32_t drained)
+{
+	if ((drained & SHM_DRAINED_INSTANCE) != 0)
+		return "instance";
+	return drained != 0 ? "worker" : "";
+}
 
 static void
 put_ordinal(struct report *r, const struct shm_ordinal *o)
@@ -74,6 +122,8 @@ put_ordinal(struct report *r, const struct shm_ordinal *o)
 	report_text(r, "%s", o->is.instance);
 	report_uint(r, o->is.worker);
 	report_uint(r, o->version);
+	put_history(r, o);
+	report_text(r, "%s", drained_text(o->drained));
 	report_text(r, "%s", shard);
 	report_text(r, "%s", o->is.address);
 	report_row_end(r);

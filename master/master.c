@@ -11,6 +11,7 @@
 #include "shm/process.h"
 #include "shm/server_state.h"
 #include "master/cover.h"
+#include "master/drain.h"
 #include "master/lock.h"
 #include "master/mail.h"
 #include "master/master.h"
@@ -271,6 +272,8 @@ join(uint64_t now_ns)
 	case MEMBER_JOINING:
 		break;
 	case MEMBER_IN:
+		/* A worker that is drained is not even started. */
+		drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 		child_let_workers();
 		enter(MASTER_RUN);
 		child_refill(now_ns);
@@ -286,6 +289,7 @@ static void
 care(uint64_t now_ns)
 {
 	cover_look(now_ns);
+	drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 	orphan_step(now_ns);
 }
 
@@ -368,7 +372,8 @@ poll_ms(uint64_t now_ns)
 	if (state <= MASTER_DRAIN_DELAY)
 		next_ns = MIN(next_ns, member_next_ns(now_ns));
 	if (state == MASTER_RUN)
-		next_ns = MIN(next_ns, orphan_next_ns(now_ns));
+		next_ns = MIN(next_ns, MIN(orphan_next_ns(now_ns),
+		    drain_next_ns(now_ns)));
 	if (state == MASTER_DRAIN_DELAY || state == MASTER_HAND_OVER)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (is_leaving())

@@ -6,6 +6,7 @@
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "master/child.h"
+#include "master/drain.h"
 #include "master/mail.h"
 #include "master/member.h"
 
@@ -61,7 +62,9 @@ static bool
 wanted(uint32_t index, uint32_t workers, const struct shm_ordinal *o,
     struct shm_assignment *to)
 {
-	bool home = index < workers;
+	/* What is drained neither comes home nor is taken from here. */
+	bool home = index < workers &&
+	    drain_marks(shm_instance_id(), index) == 0;
 
 	if (home) {
 		*to = home_of(index);

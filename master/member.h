@@ -11,7 +11,8 @@
  * wanted for them, whoever had them meanwhile, and what is assigned to a worker
  * of ours that does not run is orphaned. The same when the number of workers
  * changes; those who leave keep theirs until they have left. Between that
- * nothing is taken back: what an operator moves stays moved.
+ * nothing is taken back: what an operator moves stays moved. What he drains
+ * (drain.h) stays where it is, whatever starts.
  *
  * A start waits for that: before it is done no worker runs, and connections
  * wait in the sockets' queues. It waits for as long as another's lease has to be

@@ -11,6 +11,7 @@
 #include "shm/store_table.h"
 #include "shm/stray.h"
 #include "master/child.h"
+#include "master/drain.h"
 #include "master/facts.h"
 #include "master/problem.h"
 
@@ -142,7 +143,9 @@ check_ordinals(struct problems *ps)
 	uint32_t i;
 
 	for (i = 0; i < child_wanted(); i++) {
-		if (err_is(shm_ordinal_get(i, &o)) || o.owner == SHM_WORKER(i))
+		if (err_is(shm_ordinal_get(i, &o)) ||
+		    o.owner == SHM_WORKER(i) ||
+		    drain_marks(shm_instance_id(), i) != 0)
 			continue;
 		add_problem(ps, "ordinal %.100s is not our worker's, who takes "
 		    "no writes (%s, %.40s)", o.name,

@@ -32,7 +32,7 @@ _memwaldctl()
 	case $command in
 	'')
 		options='--admin-socket= --data-dir= --help --help-man --completion'
-		operands='status workers stores shards ordinals jobs seal fold resize reload log-level shutdown' ;;
+		operands='status workers stores shards ordinals jobs seal fold reassign drain undrain adopt left retire resize reload log-level shutdown' ;;
 	status)
 		options='--help --json --check'
 		operands='' ;;
@@ -56,6 +56,24 @@ _memwaldctl()
 		operands='' ;;
 	fold)
 		options='--help --json --kind= --all --timeout='
+		operands='' ;;
+	reassign)
+		options='--help --json --timeout= --dry-run --if-version='
+		operands='' ;;
+	drain)
+		options='--help --json --timeout= --dry-run'
+		operands='instance WORKER' ;;
+	undrain)
+		options='--help --json --timeout= --dry-run'
+		operands='instance WORKER' ;;
+	adopt)
+		options='--help --json --timeout= --dry-run'
+		operands='' ;;
+	left)
+		options='--help --json --timeout='
+		operands='' ;;
+	retire)
+		options='--help --json --timeout= --dry-run'
 		operands='' ;;
 	resize)
 		options='--help --json --timeout='

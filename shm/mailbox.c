@@ -159,6 +159,7 @@ answer(const struct shm_command *request, uint32_t kind, uint32_t err_kind,
 		.args = { arg0 },
 	};
 
+	memcpy(c.text, request->text, sizeof(c.text));
 	/* To a full or dead one it is lost; who waits has a deadline. */
 	if (request->token != 0)
 		(void)put(shm_life_slot(request->from), request->from, &c);

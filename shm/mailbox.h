@@ -49,7 +49,8 @@ struct shm_command {
 	struct shm_ref store;		/* incarnation 0: none */
 	struct uuid shard;
 	uint64_t args[4];		/* REPLY to FOLD*: args[0] is the count */
-	char text[SHM_MAIL_TEXT];	/* a word or a name, NUL padded */
+	char text[SHM_MAIL_TEXT];	/* a word or a name, NUL padded; the
+					 * reply has the request's */
 };
 
 static_assert(SHM_MAIL_TEXT > SHM_STORE_NAME_MAX, "with its NUL");
@@ -74,7 +75,11 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 	X(ASSIGN, "assign")	/* bring wants into the chain of assignments; \
 				 * reply: CONFLICT, some came too late; arg 0: \
 				 * how many stand */ \
-	X(LOOK,	  "look")	/* at leases and assignments, now */
+	X(LOOK,	  "look")	/* at leases and assignments, now */ \
+	X(LEFT,	  "left")	/* what is not folded of that shard, in all \
+				 * stores: from kind arg 1 and the store in text \
+				 * on; reply: where it is (text), arg 0: kind, \
+				 * and SHM_LEFT_FOUND if there is some */
 
 enum shm_job {
 #define X(job, text) SHM_JOB_##job,
@@ -84,6 +89,7 @@ enum shm_job {
 };
 
 const char *shm_job_name(uint32_t);
+#define SHM_LEFT_FOUND (1ull << 32)
 
 /* A fresh token, of this life alone. */
 uint64_t shm_mailbox_token(void);

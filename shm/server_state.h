@@ -27,6 +27,7 @@
 #define SHM_SERVER_MARKS(X) /* mark, as it is called, not ready, replies close */ \
 	X(STARTING,	"starting",	true,	false)	/* maintainer clears */ \
 	X(DRAINING,	"draining",	true,	true)	/* master */ \
+	X(DRAINED,	"drained by an operator", true, true)	/* master */ \
 	X(UPGRADING,	"upgrading",	false,	false)	/* master: the sockets are \
 							   another's, too */ \
 	X(HANDING_OVER,	"handing over",	false,	true)	/* master: an upgrade */

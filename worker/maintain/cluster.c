@@ -1,10 +1,13 @@
 #include "common/base.h"
 
+#include <stdio.h>
+
 #include "common/clock.h"
 #include "common/log.h"
 #include "shm/process.h"
 #include "worker/maintain/cluster.h"
 #include "worker/maintain/lease.h"
+#include "worker/maintain/left.h"
 #include "worker/store/assignment.h"
 
 #define JOBS_MAX	16u
@@ -14,7 +17,7 @@
 struct job {
 	struct shm_command command;
 	struct err err;
-	uint64_t stand;
+	uint64_t answer;
 };
 
 static struct {
@@ -63,7 +66,7 @@ run_assign(struct job *j)
 		return;
 	}
 	j->err = assignment_bring(cluster.plan.root, &stand, &late);
-	j->stand = stand;
+	j->answer = stand;
 	if (err_is(j->err))
 		return;
 	if (late > 0)
@@ -71,6 +74,20 @@ run_assign(struct job *j)
 	kept = assignment_collect(cluster.plan.root);
 	if (err_is(kept))
 		log_err(LOG_DEBUG, kept, "old assignments not removed");
+}
+
+/* The next store, and the reply's text, is where it is then. */
+static void
+run_left(struct job *j)
+{
+	struct left_at at = { .kind = (uint32_t)j->command.args[1] };
+	bool found = false;
+
+	snprintf(at.name, sizeof(at.name), "%s", j->command.text);
+	j->err = left_look(cluster.plan.root, &j->command.shard, &at, &found);
+	memset(j->command.text, 0, sizeof(j->command.text));
+	snprintf(j->command.text, sizeof(j->command.text), "%s", at.name);
+	j->answer = at.kind | (found ? SHM_LEFT_FOUND : 0);
 }
 
 static int32_t
@@ -83,6 +100,8 @@ run(struct op *op)
 	for (i = 0; i < cluster.job_count; i++) {
 		if (cluster.jobs[i].command.args[0] == SHM_JOB_ASSIGN)
 			run_assign(&cluster.jobs[i]);
+		else if (cluster.jobs[i].command.args[0] == SHM_JOB_LEFT)
+			run_left(&cluster.jobs[i]);
 	}
 	if (cluster.release) {
 		struct err e = lease_release(&cluster.lease);
@@ -159,7 +178,7 @@ done(struct op *op, int32_t res)
 	look_for_moves();
 	for (i = 0; i < cluster.job_count; i++)
 		shm_mailbox_reply(&cluster.jobs[i].command,
-		    cluster.jobs[i].err, cluster.jobs[i].stand);
+		    cluster.jobs[i].err, cluster.jobs[i].answer);
 	if (cluster.round) {
 		say_failed(cluster.round_err);
 		cluster.due_ns = clock_boot_ns() +

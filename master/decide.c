@@ -1,0 +1,127 @@
+#include "common/base.h"
+
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "shm/instance.h"
+#include "master/call.h"
+#include "master/decide.h"
+
+#define AGAIN_NS (200 * NS_PER_MS)
+
+enum { LOOK, LOOKING, DECIDING, BRING, BRINGING };
+
+static enum decide_step
+order(struct call *call, enum shm_job job)
+{
+	struct decide *d = &call->decide;
+
+	if (!shm_lease_held()) {
+		call_refuse(call, "this server does not hold its lease, so it "
+		    "decides nothing");
+		return DECIDE_REFUSED;
+	}
+	if (call->now_ns >= d->again_ns) {
+		assign_order(&d->assign, job, call->now_ns);
+		d->stage++;
+	}
+	return DECIDE_WAIT;
+}
+
+/* A job ended: what it was for is known, or it is ordered again. */
+static enum decide_step
+ended(struct call *call, enum decide_step next)
+{
+	struct decide *d = &call->decide;
+	struct err e;
+
+	if (!assign_done(&d->assign, call->now_ns, &e))
+		return DECIDE_WAIT;
+	if (err_is(e)) {
+		call_progress(call, 0, 1, "decided: %s, trying again", e.what);
+		d->again_ns = call->now_ns + AGAIN_NS;
+		d->stage--;
+		return DECIDE_WAIT;
+	}
+	d->stage = DECIDING;
+	return next;
+}
+
+enum decide_step
+decide_step(struct call *call)
+{
+	switch (call->decide.stage) {
+	case LOOK:
+		return order(call, SHM_JOB_LOOK);
+	case LOOKING:
+		return ended(call, DECIDE_NOW);
+	case BRING:
+		return order(call, SHM_JOB_ASSIGN);
+	case BRINGING:
+		return ended(call, DECIDE_BROUGHT);
+	default:
+		return DECIDE_NOW;
+	}
+}
+
+void
+decide_bring(struct call *call)
+{
+	call->decide.stage = BRING;
+}
+
+void
+decide_want(struct call *call, uint32_t index, const struct shm_ordinal *o,
+    const struct shm_want *want)
+{
+	struct decide *d = &call->decide;
+	struct err e;
+
+	d->has_want = true;
+	d->index = index;
+	d->before = *o;
+	d->want = *want;
+	d->want.from_version = o->version;
+	e = shm_ordinal_want(index, &d->want);
+	MUST(!err_is(e));
+	decide_bring(call);
+}
+
+void
+decide_end(struct call *call)
+{
+	struct decide *d = &call->decide;
+
+	if (d->has_want)
+		shm_ordinal_want_end(d->index, &d->want);
+	assign_drop(&d->assign);
+}
+
+bool
+decide_find(struct call *call, const char *name, uint32_t *index,
+    struct shm_ordinal *o)
+{
+	uint32_t i, count = shm_ordinal_count();
+
+	for (i = 0; i < count; i++) {
+		if (slice_eq(shm_ordinal_name(i), slice_of(name)) &&
+		    !err_is(shm_ordinal_get(i, o)) && o->version != 0) {
+			*index = i;
+			return true;
+		}
+	}
+	call_refuse(call, "no ordinal %s in the assignment; see memwaldctl "
+	    "ordinals", name);
+	return false;
+}
+
+const char *
+decide_owner(const struct shm_assignment *is, char text[DECIDE_TEXT])
+{
+	if (*is->instance == '\0')
+		snprintf(text, DECIDE_TEXT, "nobody");
+	else
+		snprintf(text, DECIDE_TEXT, is->worker == 0 ? "%s" : "%s#%u",
+		    is->instance, is->worker);
+	return text;
+}

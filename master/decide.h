@@ -1,0 +1,52 @@
+#ifndef MEMWALD_MASTER_DECIDE_H
+#define MEMWALD_MASTER_DECIDE_H
+
+/*
+ * decide - a command's decision about ordinals, from the newest assignment to
+ * the next one.
+ *
+ * First others' decisions are looked for, then the command is asked to decide
+ * (DECIDE_NOW): it writes wants and calls decide_bring, or is done. When they
+ * were brought it is asked again (DECIDE_BROUGHT), and finds in the segment
+ * whether it got its way; if not, it decides anew, or gives up.
+ *
+ * Death:	the maintainer's: asked again, until the call's deadline.
+ * Lifetime:	embedded in its call; decide_end takes back a want of which it
+ *		is not known what became: who was told that it was refused or
+ *		late shall not see it happen later.
+ * Errors:	REFUSED: the call was refused, with a reason.
+ */
+
+#include "common/base.h"
+#include "shm/ordinal_table.h"
+#include "master/assign.h"
+
+struct call;
+
+enum decide_step { DECIDE_WAIT, DECIDE_NOW, DECIDE_BROUGHT, DECIDE_REFUSED };
+
+struct decide {
+	uint32_t stage;
+	struct assign assign;
+	uint64_t again_ns;		/* no order before that */
+	bool has_want;
+	uint32_t index;			/* of the ordinal that it is about */
+	struct shm_want want;
+	struct shm_ordinal before;	/* when it was decided */
+};
+
+enum decide_step decide_step(struct call *);
+void decide_bring(struct call *);
+/* The same for one ordinal: wants that, on what it is. */
+void decide_want(struct call *, uint32_t index, const struct shm_ordinal *,
+    const struct shm_want *);
+void decide_end(struct call *);
+
+/* The ordinal of that name, as it is; false: refused. */
+bool decide_find(struct call *, const char *name, uint32_t *index,
+    struct shm_ordinal *);
+/* "INSTANCE", "INSTANCE#K"; "nobody". */
+#define DECIDE_TEXT 160
+const char *decide_owner(const struct shm_assignment *, char text[DECIDE_TEXT]);
+
+#endif

@@ -1,0 +1,309 @@
+#include "common/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shm/instance.h"
+#include "shm/process.h"
+#include "shm/server_state.h"
+#include "master/candidate.h"
+#include "master/child.h"
+#include "master/command.h"
+#include "master/drain.h"
+
+/*
+ * drain and undrain: the mark is set or taken away, the rest follows by itself
+ * (drain.h) and is waited for.
+ */
+
+static const struct report_column columns[] = {
+	{ "ORDINAL", "name", -32 },
+	{ "OWNER", "owner", -32 },
+	{ "VERSION", "version", 7 },
+};
+
+/* "instance", or the number of a worker of ours. */
+static bool
+read_place(struct call *call)
+{
+	const char *text = call->operands[0];
+
+	if (strcmp(text, "instance") == 0) {
+		call->worker = DRAIN_ALL;
+		return true;
+	}
+	call->worker = (uint32_t)strtoul(text, NULL, 10);
+	if (strspn(text, "0123456789") == strlen(text) && strlen(text) <= 4 &&
+	    call->worker < child_wanted())
+		return true;
+	call_refuse(call, "%s: the instance, or a worker from 0 to %u", text,
+	    child_wanted() - 1);
+	return false;
+}
+
+static uint32_t
+mark_of(const struct call *call)
+{
+	return call->worker == DRAIN_ALL ? SHM_DRAINED_INSTANCE :
+	    SHM_DRAINED_WORKER;
+}
+
+/* The ordinal that bears the mark: ours are the first of the table. */
+static uint32_t
+marked(const struct call *call)
+{
+	return call->worker == DRAIN_ALL ? 0 : call->worker;
+}
+
+static bool
+is_marked(const struct call *call, struct shm_ordinal *o)
+{
+	struct err e = shm_ordinal_get(marked(call), o);
+
+	MUST(!err_is(e));
+	return (o->drained & mark_of(call)) != 0;
+}
+
+/* Whether that was here, with whom is drained. */
+static bool
+is_place(const struct call *call, const char *instance, uint32_t worker)
+{
+	return strcmp(instance, shm_instance_id()) == 0 &&
+	    (call->worker == DRAIN_ALL || call->worker == worker);
+}
+
+static void
+put_ordinal(struct report *r, const struct shm_ordinal *o)
+{
+	char owner[DECIDE_TEXT];
+
+	report_row(r);
+	report_text(r, "%s", o->name);
+	report_text(r, "%s", decide_owner(&o->is, owner));
+	report_uint(r, o->version);
+	report_row_end(r);
+}
+
+/* What is there still, before; what has gone from there, after. */
+static void
+put_ordinals(const struct call *call, struct report *r, bool before)
+{
+	uint32_t i, count = shm_ordinal_count();
+	struct shm_ordinal o;
+
+	report_list(r, "ordinals", columns, ARRAY_LEN(columns));
+	for (i = 0; i < count; i++) {
+		bool is, was;
+
+		if (err_is(shm_ordinal_get(i, &o)) || o.version == 0)
+			continue;
+		is = is_place(call, o.is.instance, o.is.worker);
+		was = o.was.version != 0 &&
+		    is_place(call, o.was.instance, o.was.worker);
+		if (before ? is : was && !is)
+			put_ordinal(r, &o);
+	}
+	report_list_end(r);
+}
+
+static enum call_step
+say(struct call *call, const char *result, bool before)
+{
+	struct report *r = &call->report;
+
+	report_open(r);
+	report_line(r, "%s: %s %s", result,
+	    call->worker == DRAIN_ALL ? "instance" : "worker",
+	    call->worker == DRAIN_ALL ? shm_instance_id() : call->operands[0]);
+	if (r->json)
+		json_write_text(&r->w, "result", slice_of(result));
+	put_ordinals(call, r, before);
+	report_close(r);
+	return CALL_DONE;
+}
+
+/* Somebody has to be left who may own what is there. */
+static bool
+has_others(struct call *call)
+{
+	static struct candidates c;
+	uint32_t i, others = 0, ours = 0;
+
+	candidates_find(&c, child_wanted());
+	for (i = 0; i < c.count; i++) {
+		bool mine = c.all[i].ours;
+
+		others += !mine;
+		ours += mine && c.all[i].worker != call->worker;
+	}
+	if (call->worker == DRAIN_ALL && others == 0)
+		call_refuse(call, "no other instance lives whose workers are "
+		    "not drained: nobody would own what is here");
+	else if (call->worker != DRAIN_ALL && ours == 0)
+		call_refuse(call, "it is the only worker that is not drained; "
+		    "drain the instance");
+	return call->exit == ADMIN_EXIT_OK;
+}
+
+static enum call_step
+decide_drain(struct call *call)
+{
+	struct shm_want want;
+	struct shm_ordinal o;
+
+	if (!read_place(call))
+		return CALL_DONE;
+	if (is_marked(call, &o)) {
+		if (call->given[ADMIN_OPTION_DRY_RUN])
+			return say(call, "drained already", true);
+		call->told = true;
+		return CALL_WAIT;
+	}
+	if (!has_others(call))
+		return CALL_DONE;
+	if (call->given[ADMIN_OPTION_DRY_RUN])
+		return say(call, "would drain", true);
+	memset(&want, 0, sizeof(want));
+	want.to = o.is;
+	want.drain = mark_of(call);
+	decide_want(call, marked(call), &o, &want);
+	return CALL_WAIT;
+}
+
+/* The mark is there: until nothing is, but the mark. */
+static enum call_step
+wait_drained(struct call *call)
+{
+	uint32_t left = drain_left(call->worker);
+	struct shm_ordinal o;
+
+	if (!is_marked(call, &o))
+		return call_refuse(call, "undrained by another meanwhile");
+	call->children = MAX(call->children, left);
+	if (left == 0 && (call->worker == DRAIN_ALL ||
+	    child_is_parked(call->worker)))
+		return say(call, "drained", false);
+	call_progress(call, call->children - left, call->children,
+	    "ordinals have moved%s", call->worker != DRAIN_ALL &&
+	    !child_is_parked(call->worker) ? ", the worker leaves" : "");
+	return CALL_WAIT;
+}
+
+/* All deciders of both begin alike. */
+static enum call_step
+step(struct call *call, enum call_step (*decide)(struct call *),
+    enum call_step (*wait)(struct call *))
+{
+	if (call->told)
+		return wait(call);
+	switch (decide_step(call)) {
+	case DECIDE_NOW:
+	case DECIDE_BROUGHT:
+		return decide(call);
+	case DECIDE_WAIT:
+		return CALL_WAIT;
+	default:
+		return CALL_DONE;
+	}
+}
+
+enum call_step
+command_drain(struct call *call)
+{
+	return step(call, decide_drain, wait_drained);
+}
+
+/* That worker's own ordinal shall be its own, unless it is drained otherwise. */
+static bool
+comes_home(const struct call *call, uint32_t worker, const struct shm_ordinal *o)
+{
+	struct shm_ordinal first;
+	uint32_t marks;
+	struct err e = shm_ordinal_get(0, &first);
+
+	MUST(!err_is(e));
+	if (!is_place(call, shm_instance_id(), worker))
+		return false;
+	marks = (o->drained & SHM_DRAINED_WORKER) |
+	    (first.drained & SHM_DRAINED_INSTANCE);
+	return (marks & ~mark_of(call)) == 0;
+}
+
+/* What it shall be; false: it is. */
+static bool
+undrained(const struct call *call, uint32_t worker, const struct shm_ordinal *o,
+    struct shm_want *want)
+{
+	bool marks = worker == marked(call) &&
+	    (o->drained & mark_of(call)) != 0;
+
+	memset(want, 0, sizeof(*want));
+	want->to = o->is;
+	want->from_version = o->version;
+	want->undrain = worker == marked(call) ? mark_of(call) : 0;
+	if (comes_home(call, worker, o) && o->owner != SHM_WORKER(worker)) {
+		want->to.state = SHM_ORDINAL_OWNED;
+		want->to.worker = worker;
+		memset(want->to.instance, 0, sizeof(want->to.instance));
+		memset(want->to.address, 0, sizeof(want->to.address));
+		snprintf(want->to.instance, sizeof(want->to.instance), "%s",
+		    shm_instance_id());
+		snprintf(want->to.address, sizeof(want->to.address), "%s",
+		    shm_instance_address());
+		return true;
+	}
+	return marks;
+}
+
+static enum call_step
+decide_undrain(struct call *call)
+{
+	struct shm_want want;
+	struct shm_ordinal o;
+	uint32_t i, n = 0;
+
+	if (!read_place(call))
+		return CALL_DONE;
+	if (!is_marked(call, &o) && call->workers == 0)
+		return say(call, "was not drained", true);
+	call->workers = 1;		/* begun: it is seen to its end */
+	for (i = 0; i < child_wanted(); i++) {
+		struct err e = shm_ordinal_get(i, &o);
+
+		MUST(!err_is(e));
+		if (!undrained(call, i, &o, &want))
+			continue;
+		n++;
+		if (call->given[ADMIN_OPTION_DRY_RUN])
+			continue;
+		e = shm_ordinal_want(i, &want);
+		MUST(!err_is(e));
+	}
+	if (n > 0 && call->given[ADMIN_OPTION_DRY_RUN])
+		return say(call, "would undrain", true);
+	if (n > 0)
+		decide_bring(call);
+	call->told = n == 0;
+	return CALL_WAIT;
+}
+
+/* The marks are gone, the ordinals are home: until the workers are. */
+static enum call_step
+wait_undrained(struct call *call)
+{
+	uint32_t serving, leaving;
+
+	child_progress(&serving, &leaving);
+	if (serving == child_wanted() && leaving == 0 &&
+	    !(call->worker == DRAIN_ALL ? shm_server_is(SHM_SERVER_DRAINED) :
+	    child_is_parked(call->worker)))
+		return say(call, "undrained", true);
+	call_progress(call, serving, child_wanted(), "workers serve");
+	return CALL_WAIT;
+}
+
+enum call_step
+command_undrain(struct call *call)
+{
+	return step(call, decide_undrain, wait_undrained);
+}

@@ -1,0 +1,219 @@
+#include "common/base.h"
+
+#include <stdio.h>
+
+#include "shm/home.h"
+#include "shm/instance.h"
+#include "master/child.h"
+#include "master/command.h"
+
+/* left and retire: what is not folded in an ordinal's shards, and giving up one
+ * of which nothing is. */
+
+#define ENOUGH 4u			/* stores that a refusal names */
+
+static const struct report_column columns[] = {
+	{ "KIND", "kind", -8 },
+	{ "STORE", "store", -1 },
+};
+
+/* The walk of a call: the first step, once its ordinal is known. */
+static enum left_step
+walk(struct call *call)
+{
+	struct shm_ordinal o;
+	struct err e = shm_ordinal_get(call->decide.index, &o);
+
+	MUST(!err_is(e));
+	return left_walk_step(&call->left, &o.shard, call->now_ns);
+}
+
+static void
+put_store(struct call *call)
+{
+	struct report *r = &call->report;
+
+	report_row(r);
+	report_text(r, "%s", store_kind_name(call->left.kind));
+	report_text(r, "%s", call->left.name);
+	report_row_end(r);
+}
+
+static enum call_step
+end_left(struct call *call)
+{
+	struct report *r = &call->report;
+
+	report_list_end(r);
+	if (r->json)
+		json_write_uint64(&r->w, "left", call->left.found);
+	report_close(r);
+	return CALL_DONE;
+}
+
+enum call_step
+command_left(struct call *call)
+{
+	struct report *r = &call->report;
+	struct shm_ordinal o;
+
+	if (!call->told) {
+		if (!decide_find(call, call->operands[0],
+		    &call->decide.index, &o))
+			return CALL_DONE;
+		call->told = true;
+		report_open(r);
+		if (r->json)
+			json_write_text(&r->w, "ordinal", slice_of(o.name));
+		report_list(r, "stores", columns, ARRAY_LEN(columns));
+	}
+	switch (walk(call)) {
+	case LEFT_FOUND:
+		put_store(call);
+		return CALL_MORE;
+	case LEFT_END:
+		return end_left(call);
+	default:
+		if (call_late(call))
+			end_left(call);
+		call_progress(call, call->left.found, call->left.found,
+		    "stores with something left so far");
+		return CALL_WAIT;
+	}
+}
+
+static enum call_step
+say(struct call *call, const struct shm_ordinal *o, const char *result)
+{
+	struct report *r = &call->report;
+
+	report_open(r);
+	report_line(r, "%s: %s, version %llu", result, o->name,
+	    (unsigned long long)o->version);
+	if (r->json) {
+		json_write_text(&r->w, "result", slice_of(result));
+		json_write_text(&r->w, "ordinal", slice_of(o->name));
+		json_write_uint64(&r->w, "version", o->version);
+	}
+	report_close(r);
+	return CALL_DONE;
+}
+
+/* Whether somebody writes its shards, or will when he starts to. */
+static bool
+is_in_use(const struct shm_ordinal *o)
+{
+	struct shm_instance other;
+	uint32_t index;
+
+	if (o->is.state != SHM_ORDINAL_OWNED || shm_home_left(o))
+		return false;
+	if (strcmp(o->is.instance, shm_instance_id()) == 0)
+		return o->is.worker < child_wanted();
+	if (err_is(shm_instance_find(slice_of(o->is.instance), &index)))
+		return false;
+	shm_instance_get(index, &other);
+	return shm_instance_lives(&other);
+}
+
+static enum call_step
+decide(struct call *call)
+{
+	struct decide *d = &call->decide;
+
+	if (!call->told && !decide_find(call, call->operands[0], &d->index,
+	    &d->before))
+		return CALL_DONE;
+	if (d->before.is.state == SHM_ORDINAL_RETIRED)
+		return say(call, &d->before, "unchanged");
+	if (is_in_use(&d->before))
+		return call_refuse(call, "%s is its own worker's, who writes "
+		    "it", d->before.name);
+	call->told = true;		/* it is looked at what is left */
+	return CALL_WAIT;
+}
+
+static void
+note_found(struct call *call)
+{
+	size_t len = strlen(call->text);
+
+	if (call->left.found <= ENOUGH)
+		snprintf(call->text + len, sizeof(call->text) - len,
+		    "%s%s store %.60s", len > 0 ? ", " : "",
+		    store_kind_name(call->left.kind), call->left.name);
+}
+
+static enum call_step
+refuse_left(struct call *call)
+{
+	char stores[CALL_TEXT_BYTES];
+
+	memcpy(stores, call->text, sizeof(stores));
+	return call_refuse(call, "not retired, rows are not folded in %u or more "
+	    "stores: %.300s", call->left.found, stores);
+}
+
+static enum call_step
+look_at_left(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct shm_want want;
+
+	switch (walk(call)) {
+	case LEFT_FOUND:
+		note_found(call);
+		if (call->left.found < ENOUGH)
+			return CALL_WAIT;
+		return refuse_left(call);
+	case LEFT_WAIT:
+		return CALL_WAIT;
+	default:
+		break;
+	}
+	if (call->left.found > 0)
+		return refuse_left(call);
+	if (call->given[ADMIN_OPTION_DRY_RUN])
+		return say(call, &d->before, "would retire");
+	memset(&want, 0, sizeof(want));
+	want.to.state = SHM_ORDINAL_RETIRED;
+	/* On what it was before the look: nobody had it since. */
+	decide_want(call, d->index, &d->before, &want);
+	call->told = false;
+	return CALL_WAIT;
+}
+
+static enum call_step
+look(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct shm_ordinal o;
+	struct err e = shm_ordinal_get(d->index, &o);
+
+	MUST(!err_is(e));
+	if (o.is.state == SHM_ORDINAL_RETIRED)
+		return say(call, &o, "retired");
+	if (o.version == d->before.version) {
+		decide_want(call, d->index, &o, &d->want);
+		return CALL_WAIT;
+	}
+	call->exit = ADMIN_EXIT_LOST;
+	return say(call, &o, "lost");
+}
+
+enum call_step
+command_retire(struct call *call)
+{
+	if (call->told)
+		return look_at_left(call);
+	switch (decide_step(call)) {
+	case DECIDE_NOW:
+		return decide(call);
+	case DECIDE_BROUGHT:
+		return look(call);
+	case DECIDE_WAIT:
+		return CALL_WAIT;
+	default:
+		return CALL_DONE;
+	}
+}
