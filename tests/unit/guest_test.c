@@ -263,6 +263,29 @@ released(void **state)
 	see_store("k1=a k2=b k4=d k5=e k7=g");
 }
 
+/* It is home again and not claimed yet: who had it may be late, so nobody
+ * believes that a shard of ours moves through us alone. */
+static void
+came_home(void **state)
+{
+	struct owner o = owner_of(0);
+
+	(void)state;
+	see_ok(append("k1", "a"));
+	assign(0, "far", 0);
+	assign(0, shm_instance_id(), 0);
+	assert_true(reload_is_others(ref, 0));
+	o.state = &elsewhere;
+	see_ok(own_take(&o));
+	see_ok(reload_others(dir, kind, ref));
+	assert_int_equal(shm_shard_marks(shm_store_shard(ref, 0)).epoch,
+	    o.claim.manifest.epoch);
+	own_end(&o);
+	see_ok(append("k2", "b"));
+	assert_false(reload_is_others(ref, 0));
+	see_store("k1=a k2=b");
+}
+
 #define guest_case(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -274,6 +297,7 @@ main(void)
 		guest_case(moves_on),
 		guest_case(nothing_to_claim),
 		guest_case(released),
+		guest_case(came_home),
 	};
 
 	return cmocka_run_group_tests(tests, store_group, store_group_end);
