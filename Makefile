@@ -20,7 +20,7 @@ WARN	= -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -We
 CFLAGS	= -std=gnu17 -O2 -g -fno-omit-frame-pointer $(WARN)
 CXXFLAGS = -std=c++17 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Werror
 CPPFLAGS = -I. -I$B -MMD -MP
-LDLIBS	= -luring -lcjson -lprotobuf-c -luuid -lxxhash -lroaring -lzstd -lstdc++ -lm -pthread
+LDLIBS	= -luring -lcurl -lcjson -lprotobuf-c -luuid -lxxhash -lroaring -lzstd -lstdc++ -lm -pthread
 B	= build
 
 ifdef SAN

@@ -64,6 +64,7 @@ command_status(struct call *call)
 		status_gap, list_instances,
 		status_gap, list_ordinals,
 		status_gap, list_strays,
+		status_gap, list_fanout,
 		status_gap, list_budgets,
 	};
 
@@ -106,7 +107,8 @@ enum call_step
 command_jobs(struct call *call)
 {
 	static list_section *const sections[] = {
-		begin, list_jobs, status_gap, list_lanes
+		begin, list_jobs, status_gap, list_lanes, status_gap,
+		list_fanout
 	};
 
 	return list(call, sections, ARRAY_LEN(sections));

@@ -12,6 +12,7 @@
 #include "shm/server_state.h"
 #include "master/cover.h"
 #include "master/drain.h"
+#include "master/fanout.h"
 #include "master/lock.h"
 #include "master/mail.h"
 #include "master/master.h"
@@ -291,6 +292,7 @@ care(uint64_t now_ns)
 	cover_look(now_ns);
 	drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 	orphan_step(now_ns);
+	fanout_step(now_ns);
 }
 
 /* What is left at the deadline is killed. */
@@ -373,7 +375,7 @@ poll_ms(uint64_t now_ns)
 		next_ns = MIN(next_ns, member_next_ns(now_ns));
 	if (state == MASTER_RUN)
 		next_ns = MIN(next_ns, MIN(orphan_next_ns(now_ns),
-		    drain_next_ns(now_ns)));
+		    MIN(drain_next_ns(now_ns), fanout_next_ns(now_ns))));
 	if (state == MASTER_DRAIN_DELAY || state == MASTER_HAND_OVER)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (is_leaving())

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "shm/home.h"
+#include "shm/metric.h"
 #include "shm/process.h"
 #include "shm/segment.h"
 #include "master/backoff.h"
@@ -184,6 +185,7 @@ look(uint32_t workers, uint64_t now_ns)
 		else
 			decide(i, &o);
 	}
+	shm_metric_set(METRIC_memwald_orphans, 0, orphan.count);
 	if (orphan.wanted > 0)
 		order(now_ns);
 }

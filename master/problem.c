@@ -13,6 +13,8 @@
 #include "master/child.h"
 #include "master/drain.h"
 #include "master/facts.h"
+#include "master/fanout.h"
+#include "master/orphan.h"
 #include "master/problem.h"
 
 #define BEAT_OLD_NS	  (3 * NS_PER_SEC)
@@ -179,6 +181,34 @@ check_strays(struct problems *ps)
 	    shard, store_kind_name(s.kind), s.store);
 }
 
+static void
+check_orphans(struct problems *ps)
+{
+	if (orphan_is_manual() && orphan_count() > 0)
+		add_problem(ps, "%u ordinals whose owner is gone: nobody seals or "
+		    "folds what lies in their shards until they are "
+		    "reassigned (--orphans=manual)", orphan_count());
+}
+
+static void
+check_fanout(struct problems *ps)
+{
+	const struct fanout_job *j;
+	uint32_t i;
+
+	for (i = 0; i < FANOUT_JOBS; i++) {
+		j = fanout_job(i);
+		if (j->state != FANOUT_GIVEN_UP)
+			continue;
+		add_problem(ps, "%u fold jobs failed %u times and more, they are "
+		    "tried again now and then; one is %s store %.60s, ordinal "
+		    "%.60s: %s", fanout_given_up(), FANOUT_TRIES,
+		    store_kind_name(j->kind), j->store,
+		    shm_ordinal_name(j->ordinal).ptr, j->err.what);
+		return;
+	}
+}
+
 bool
 problems_find(struct problems *ps, uint32_t *index)
 {
@@ -189,6 +219,8 @@ problems_find(struct problems *ps, uint32_t *index)
 		check_lease(ps);
 		check_ordinals(ps);
 		check_strays(ps);
+		check_orphans(ps);
+		check_fanout(ps);
 	}
 	return check_stores(ps, index);
 }

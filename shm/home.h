@@ -30,4 +30,14 @@ bool shm_home_is_ours(const struct shm_home *);
 /* Owned, in the chain, by somebody else than its name says. */
 bool shm_home_left(const struct shm_ordinal *);
 
+/* Who sees to it that what lies in its shards is folded, as seen from here. */
+enum shm_errand {
+	SHM_ERRAND_NONE,		/* nobody, or another server */
+	SHM_ERRAND_HERE,		/* we do, a worker of ours owns it */
+	SHM_ERRAND_THERE		/* we do: it was ours and has gone to an
+					 * instance that lives */
+};
+
+enum shm_errand shm_home_errand(const struct shm_ordinal *);
+
 #endif

@@ -172,6 +172,19 @@ shm_mailbox_reply(const struct shm_command *request, struct err e,
 	answer(request, SHM_MAIL_REPLY, e.kind, arg0);
 }
 
+void
+shm_mailbox_reply_with(const struct shm_command *request, struct err e,
+    const struct shm_command *filled)
+{
+	struct shm_command c = *filled;
+
+	c.kind = SHM_MAIL_REPLY;
+	c.err = e.kind;
+	c.token = request->token;
+	if (c.token != 0)
+		(void)put(shm_life_slot(request->from), request->from, &c);
+}
+
 static bool
 take_from(struct mailbox *box, struct shm_command *c)
 {

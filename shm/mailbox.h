@@ -79,7 +79,12 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 	X(LEFT,	  "left")	/* what is not folded of that shard, in all \
 				 * stores: from kind arg 1 and the store in text \
 				 * on; reply: where it is (text), arg 0: kind, \
-				 * and SHM_LEFT_FOUND if there is some */
+				 * and SHM_LEFT_FOUND if there is some */ \
+	X(PENDING, "pending")	/* which shard of an ordinal that has moved has \
+				 * anything left (worker/maintain/ \
+				 * pending_list.h) */ \
+	X(FOLD_THERE, "fold_there") /* a fold of such a shard by the instance \
+				 * that owns it (worker/maintain/remote.h) */
 
 enum shm_job {
 #define X(job, text) SHM_JOB_##job,
@@ -91,6 +96,30 @@ enum shm_job {
 const char *shm_job_name(uint32_t);
 #define SHM_LEFT_FOUND (1ull << 32)
 
+/*
+ * PENDING goes on behind a place, and answers with the next one:
+ *	arg 1	enum store_kind
+ *	text	store's name; "": before the first of that kind
+ *	arg 2	ordinal from which on, of that store
+ * Reply: arg 0 is one of SHM_PENDING, the others are the place; of MORE and ONE
+ * the next question has the same with arg 2 one higher.
+ */
+enum shm_pending {
+	SHM_PENDING_MORE,		/* nothing so far, ask again */
+	SHM_PENDING_ONE,		/* this ordinal, in this store */
+	SHM_PENDING_END			/* nothing more */
+};
+
+/*
+ * FOLD_THERE:
+ *	arg 1	enum store_kind
+ *	arg 2	ordinal
+ *	arg 3	clock_mono_ns until which to wait for the answer
+ *	text	the store's name
+ * Reply: arg 0 generations reclaimed; OK: its shard is empty. Errors as those of
+ * FOLD_SHARD; FENCED: the ordinal is not another's any more, or not that one's.
+ */
+
 /* A fresh token, of this life alone. */
 uint64_t shm_mailbox_token(void);
 
@@ -100,6 +129,9 @@ struct err shm_mailbox_send(uint16_t to, const struct shm_command *) MUST_CHECK;
  * that finds nobody is dropped. */
 void shm_mailbox_reply(const struct shm_command *request, struct err,
     uint64_t arg0);
+/* The same with args and text of another command. */
+void shm_mailbox_reply_with(const struct shm_command *request, struct err,
+    const struct shm_command *filled);
 
 /* Own mailbox; false: empty. */
 bool shm_mailbox_receive(struct shm_command *) MUST_CHECK;

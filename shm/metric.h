@@ -48,6 +48,11 @@
 				X(DELETION, "deletion") X(INDEX, "index") \
 				X(TRANSACTION, "transaction") \
 				X(TEMPORARY, "temporary") X(STORE, "store")
+/* Of the master: fanout.h. */
+#define METRIC_FANOUT_END(X)	X(FOLDED, "folded") X(GONE, "gone") \
+				X(FAILED, "failed") X(GIVEN_UP, "given_up")
+#define METRIC_FANOUT_STATE(X)	X(WAITING, "waiting") X(RUNNING, "running") \
+				X(GIVEN_UP, "given_up")
 #define METRIC_SUCCESS(X)	X(SUCCESS, "success") X(FAILED, "failed")
 #define METRIC_DEMAND(X)	X(WRITTEN, "written") \
 				X(UNCHANGED, "unchanged") X(FAILED, "failed")
@@ -69,6 +74,7 @@
 	X(FLUSH, "flush") X(OUTCOME, "outcome") X(SEAL_RESULT, "result") \
 	X(FOLD_RESULT, "result") X(FOLD_PHASE, "phase") \
 	X(COLLECTED, "what") \
+	X(FANOUT_END, "result") X(FANOUT_STATE, "state") \
 	X(SUCCESS, "result") X(DEMAND, "result") X(KIND, "kind") \
 	X(LANE, "lane") X(KIND_OR_ROUTE, "kind") \
 	X(TICK_PHASE, "phase") X(STATUS, "status")
@@ -109,6 +115,18 @@ enum metric_collected {
 	METRIC_COLLECTED(X)
 #undef X
 	METRIC_COLLECTED_COUNT
+};
+enum metric_fanout_end {
+#define X(v, text) METRIC_FANOUT_END_##v,
+	METRIC_FANOUT_END(X)
+#undef X
+	METRIC_FANOUT_END_COUNT
+};
+enum metric_fanout_state {
+#define X(v, text) METRIC_FANOUT_STATE_##v,
+	METRIC_FANOUT_STATE(X)
+#undef X
+	METRIC_FANOUT_STATE_COUNT
 };
 enum metric_success {
 #define X(v, text) METRIC_SUCCESS_##v,

@@ -17,6 +17,7 @@ for set in "$@"; do
 	build)	wanted="$wanted gcc g++ libc6-dev liburing-dev libcjson-dev
 		libprotobuf-c-dev protobuf-c-compiler uuid-dev libxxhash-dev
 		libroaring-dev libzstd-dev libfast-float-dev
+		libcurl4-openssl-dev
 		curl=curl ca-certificates" ;;
 	interop) wanted="$wanted node=nodejs npm=npm" ;;
 	check)	wanted="$wanted libcmocka-dev libcjson-dev python3=python3

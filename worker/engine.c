@@ -8,6 +8,8 @@
 #include "worker/api/request.h"
 #include "worker/engine.h"
 #include "worker/maintain/cluster.h"
+#include "worker/maintain/pending_list.h"
+#include "worker/maintain/remote.h"
 #include "worker/maintain/schedule.h"
 #include "worker/object/local.h"
 #include "worker/object/map.h"
@@ -81,6 +83,10 @@ engine_maintainer_start(const struct engine_env *env)
 		cluster_start(&(struct cluster_plan){ env->loop, env->pool,
 		    root, env->start->config->lease_secs * NS_PER_SEC,
 		    env->start->nameless, schedule_moved });
+	if (!err_is(e)) {
+		pending_list_start(env->pool, root);
+		remote_start(env->pool);
+	}
 	if (!err_is(e))
 		e = schedule_start(env->start->config, env->loop, env->pool,
 		    root);
@@ -90,7 +96,8 @@ engine_maintainer_start(const struct engine_env *env)
 void
 engine_maintainer_mail(const struct shm_command *m)
 {
-	if (!cluster_command(m) && !schedule_command(m))
+	if (!pending_list_command(m) && !remote_command(m) &&
+	    !cluster_command(m) && !schedule_command(m))
 		shm_mailbox_reply(m, FAIL(UNSUPPORTED, "command"), 0);
 }
 
@@ -98,6 +105,7 @@ void
 engine_maintainer_drain(bool orphaned)
 {
 	leave_orphaned = orphaned;
+	remote_stop();
 	/* A server that goes on seals by itself, and folds anew. */
 	if (shm_server_is(SHM_SERVER_UPGRADING))
 		schedule_end();
@@ -113,7 +121,7 @@ engine_maintainer_old(uint64_t before_ns)
 bool
 engine_maintainer_idle(void)
 {
-	if (!schedule_idle())
+	if (!schedule_idle() || !pending_list_idle() || !remote_idle())
 		return false;
 	/* Last, since another server may write from then on. Without a master
 	 * nobody knows whether our workers are gone. */

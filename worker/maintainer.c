@@ -7,6 +7,7 @@
 #include "common/fault.h"
 #include "shm/store_table.h"
 #include "worker/engine.h"
+#include "worker/maintain/remote.h"
 #include "worker/maintainer.h"
 #include "worker/process.h"
 
@@ -19,9 +20,10 @@ maintainer_main(const struct child_start *s)
 		.start = s,
 		/* Two lanes a kind (runs.h); the walk at start; trash;
 		 * stores that are asked for by name, or with a shard to be
-		 * folded; rounds of the cluster. */
+		 * folded; rounds of the cluster; what is pending in shards of
+		 * moved ordinals; other instances. */
 		.pool_threads = STORE_KIND_COUNT * 2 *
-		    s->config->maintain_concurrency + 5,
+		    s->config->maintain_concurrency + 6 + REMOTE_AT_ONCE,
 		.mail = engine_maintainer_mail,
 		.drain = engine_maintainer_drain,
 		.idle = engine_maintainer_idle,
