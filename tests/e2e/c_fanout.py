@@ -1,37 +1,30 @@
-"""Ordinals whose owner is gone: their rows stay readable, and are folded by who
-has them then, without a request; they come home with their owner (design 7)."""
+"""Ordinals whose owner is gone go to the least loaded worker that lives, and what
+lies in their shards is folded without a request, wherever that worker is; they
+come home with their owner (design 7)."""
 
 import http.server
 import json
 import os
 import re
 import threading
-import time
 import unittest
 import urllib.parse
 import uuid
 
 import memwal
+from c_leases import QUIET, folder, newest
+from c_orphans import Rows, assign, by_worker, every_store, no_generations
 from client import Lost
-from c_leases import folder, newest, put_next
 from every_kind import KINDS
 from harness import LONG, Server, wait_for
-
-# Nothing is sealed or folded but by order.
-QUIET = ["--rollout-flush-interval-secs=0",
-         "--rollout-merge-after-generations=0"]
-
-
-def by_name(server):
-    return {o["name"]: o for o in newest(folder(server, "assignment"))[1][
-        "ordinals"]}
 
 
 def owners(server):
     """{ordinal: (instance, worker), or its state if nobody's}."""
     return {o["name"]: (o["instance"], o["worker"])
             if o["state"] == "owned" else o["state"]
-            for o in by_name(server).values()}
+            for o in newest(
+                folder(server, "assignment"))[1]["ordinals"]}
 
 
 def fold_jobs(server):
@@ -103,37 +96,27 @@ class Peer:
             pass			# it was not waited for
 
 
-def given_away(server, peer, *ordinals):
-    """Another master has decided so, while the server was down."""
-    def change(content, version):
-        for o in content["ordinals"]:
-            if o["name"] in ordinals:
-                o.update(state="owned", instance=peer.instance, worker=0,
-                         version=version, address=peer.address)
-    put_next(folder(server, "assignment"), change)
-
-
 class MasterPeer(unittest.TestCase):
     """Another instance owns an ordinal of ours, and is no help."""
 
-    def with_peer(self, stores, args=(), speed=100):
-        server = Server.during(self.addCleanup, workers=2,
-                               args=QUIET + list(args))
-        kinds = [k("k%d" % i) for i in range(stores) for k in KINDS]
-        with server.client() as c:
-            for k in kinds:
-                k.create(c)
-        for w, c in server.clients_by_worker().items():
-            for k in kinds:
-                k.append(c, "r%s" % w).must(201)
-        self.assertEqual(server.stop(), 0)
+    def with_peer(self, kinds, speed=100):
+        """One that has been given an ordinal while the server was down."""
+        server = Server.during(self.addCleanup, workers=2, args=QUIET)
+        with open(os.path.join(server.tmp, "token"), "w") as f:
+            f.write("0123456789abcdef\n")
+        server.args = QUIET + ["--internal-token-file=" + f.name]
+        clients = by_worker(server)
+        for kind in kinds:
+            kind.create(clients[0])
+            kind.append(clients[1], "row").must(201)
+        server.kill_all()
         peer = Peer(server)
         self.addCleanup(peer.end)
-        given_away(server, peer, "test#1")
+        assign(server, {"test#1": (peer.instance, 0)})
         server.workers_wanted = 1
         server.clock_speed = speed
         server.start()
-        return server, peer, kinds
+        return server, peer
 
     def ends(self, server, result):
         try:
@@ -144,13 +127,8 @@ class MasterPeer(unittest.TestCase):
             return 0			# its clock runs fast
 
     def test_hangs_refuses_and_recovers(self):
-        token = os.path.join(os.path.dirname(__file__), "..", "..", "build",
-                             "token-%d" % os.getpid())
-        with open(token, "w") as f:
-            f.write("0123456789abcdef\n")
-        self.addCleanup(os.unlink, token)
-        s, peer, kinds = self.with_peer(
-            1, ["--internal-token-file=%s" % token])
+        kinds = every_store()[:3]
+        s, peer = self.with_peer(kinds)
         # Two wait for their answer at most.
         wait_for("folds asked for", lambda: peer.inside >= 2)
         for _ in range(10):
@@ -162,12 +140,12 @@ class MasterPeer(unittest.TestCase):
             " ".join(s.status()["problems"])))
         self.assertEqual({(j["kind"], j["store"], j["ordinal"],
                            j["instance"]) for j in fold_jobs(s)},
-                         {(k.name, "k0", "test#1", "peer")
+                         {(k.name, "s0", "test#1", "peer")
                           for k in kinds})
         wait_for("that to be counted", lambda: self.ends(
             s, "given_up") >= 3)
         self.assertEqual({urllib.parse.unquote(p) for p in peer.paths}, {
-            "/api/v1/internal/merge-wal/k0?kind=%s&ordinal=test#1" %
+            "/api/v1/internal/merge-wal/s0?kind=%s&ordinal=test#1" %
             k.name for k in kinds})
         self.assertEqual(peer.tokens, {"Bearer 0123456789abcdef"})
         peer.turn(200)
@@ -185,7 +163,8 @@ class MasterPeer(unittest.TestCase):
                 with open("/proc/%d/status" % s.proc.pid) as f:
                     return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
 
-            s, peer, _ = self.with_peer(40, speed=300)
+            kinds = [kind(f"s{i}") for i in range(40) for kind in KINDS]
+            s, peer = self.with_peer(kinds, speed=300)
             peer.turn(200)
             wait_for("the first jobs", lambda: self.ends(
                 s, "folded") >= 500)

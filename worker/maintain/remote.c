@@ -128,12 +128,29 @@ put_escaped(char *to, const char *text)
 	return n;
 }
 
+/* Of its lease, which is newer than the assignment. */
+static void
+find_address(const char *instance, char address[SHM_INSTANCE_TEXT])
+{
+	struct shm_instance i;
+	uint32_t index;
+
+	if (err_is(shm_instance_find(slice_of(instance), &index)))
+		return;
+	shm_instance_get(index, &i);
+	memcpy(address, i.address, sizeof(i.address));
+}
+
 static void
 put_url(struct remote_job *j, const struct shm_ordinal *o)
 {
-	size_t n = (size_t)snprintf(j->url, sizeof(j->url),
-	    "http://%s/api/v1/internal/merge-wal/", o->is.address);
+	char address[SHM_INSTANCE_TEXT];
+	size_t n;
 
+	memcpy(address, o->is.address, sizeof(address));
+	find_address(o->is.instance, address);
+	n = (size_t)snprintf(j->url, sizeof(j->url),
+	    "http://%s/api/v1/internal/merge-wal/", address);
 	n += put_escaped(j->url + n, j->asked.text);
 	n += (size_t)snprintf(j->url + n, sizeof(j->url) - n,
 	    "?kind=%s&ordinal=", store_kind_name((uint32_t)j->asked.args[1]));

@@ -9,7 +9,7 @@
  *	POST http://ADDRESS/api/v1/internal/merge-wal/NAME?kind=KIND&ordinal=ORDINAL
  *	Authorization: Bearer SECRET		common/secret.h, if there is one
  *
- * at the address that the ordinal's owner has in the assignment; the answer is
+ * at the address in the lease of the ordinal's owner; the answer is
  * {"reclaimed": n} once its shard is empty (contract 2.7.1). It is waited for
  * until the job's deadline, on a thread, REMOTE_AT_ONCE at a time. The work
  * there goes on if nobody waits any more, and may be asked for twice.
