@@ -963,6 +963,46 @@ test_probe(void **state)
 	assert_int_equal(object_exists(root, "new/root").kind, ERR_OK);
 }
 
+/* ---- cleaning while files are made, by a clock that leaps */
+
+static _Atomic bool cleaning;
+
+static void *
+clean_on(void *arg)
+{
+	uint32_t removed;
+
+	while (atomic_load(&cleaning)) {
+		struct err e = object_clean_temp(arg, "", &removed);
+
+		MUST(!err_is(e));
+	}
+	return NULL;
+}
+
+static void
+test_made_while_cleaned(void **state)
+{
+	pthread_t cleaner;
+	char name[16];
+	uint32_t i;
+
+	(void)state;
+	clock_set_speed(1u << 30);
+	atomic_store(&cleaning, true);
+	assert_int_equal(pthread_create(&cleaner, NULL, clean_on, dir), 0);
+	for (i = 0; i < 400; i++) {
+		snprintf(name, sizeof(name), "n%u", i % 8);
+		assert_int_equal(object_put_new(dir, name, SLICE("x")).kind,
+		    ERR_OK);
+		assert_int_equal(object_delete(dir, name).kind, ERR_OK);
+	}
+	atomic_store(&cleaning, false);
+	assert_int_equal(pthread_join(cleaner, NULL), 0);
+	clock_set_speed(1);
+	assert_int_equal(names_in(dir), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int
@@ -978,6 +1018,7 @@ main(void)
 		TEST(test_unknown),
 		TEST(test_race),
 		TEST(test_killed),
+		TEST(test_made_while_cleaned),
 		TEST(test_writer),
 		TEST(test_delete_paced),
 		TEST(test_delete_what_is_read),

@@ -13,6 +13,7 @@
 #include "worker/object/temp.h"
 
 #define PREFIX ".tmp-"
+#define CREATE_TRIES 16
 
 bool
 temp_is_name(const char *leaf)
@@ -146,8 +147,21 @@ temp_place_close(struct place *p)
 		close(p->fd);
 }
 
-struct err
-temp_create(int dir_fd, struct temp *t)
+/* False: whoever cleans had it first; he leaves young files alone, but between
+ * making and locking one clocks may leap, and we may have slept. */
+static bool
+lock(int fd)
+{
+	struct stat st;
+
+	/* Where there are no locks he gets none either. */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return false;
+	return fstat(fd, &st) < 0 || st.st_nlink > 0;
+}
+
+static struct err
+create(int dir_fd, struct temp *t)
 {
 	struct uuid u = uuid_random();
 	char text[UUID_TEXT_LEN + 1];
@@ -156,12 +170,24 @@ temp_create(int dir_fd, struct temp *t)
 	snprintf(t->name, sizeof(t->name), PREFIX "%d-%s", (int)getpid(), text);
 	t->fd = openat(dir_fd, t->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
 	    0666);
-	if (t->fd < 0)
-		return FAIL_OS(IO, "create temporary file");
-	/* Nobody else knows the name, but whoever cleans, and he leaves young
-	 * files alone. Where there are no locks he gets none either. */
-	flock(t->fd, LOCK_EX | LOCK_NB);
-	return OK;
+	return t->fd < 0 ? FAIL_OS(IO, "create temporary file") : OK;
+}
+
+struct err
+temp_create(int dir_fd, struct temp *t)
+{
+	struct err e;
+	int tries;
+
+	for (tries = 0; tries < CREATE_TRIES; tries++) {
+		e = create(dir_fd, t);
+		if (err_is(e) || lock(t->fd))
+			return e;
+		close(t->fd);
+		unlinkat(dir_fd, t->name, 0);
+	}
+	return FAIL(BUSY, "temporary files are removed as fast as they are "
+	    "made");
 }
 
 struct err
