@@ -96,6 +96,132 @@ class Peer:
             pass			# it was not waited for
 
 
+def moved_are_folded(test, server, c, rows, ordinals, wrote):
+    """Without a request: what those ordinals' workers wrote is in the base, and
+    their shards are empty."""
+    def missing():
+        return [kind.path for kind in rows.kinds if not
+                wrote <= set(kind.texts(c, version=kind.version(c)))]
+    wait_for("what %s wrote to be in the base" % (ordinals,),
+             lambda: not missing())
+    wait_for("the jobs to end", lambda: not fold_jobs(server))
+    no_generations(test, server, rows.kinds, ordinals)
+
+
+class MasterRestart(unittest.TestCase):
+    def test_fewer_workers_and_back(self):
+        """By hand alone nothing is moved; else all is folded, also if the
+        server is killed meanwhile; and it comes home."""
+        kinds = every_store()
+        rows = Rows(kinds)
+        with Server(workers=4, args=QUIET + ["--orphans=manual"]) as s:
+            clients = by_worker(s)
+            for kind in kinds:
+                kind.create(clients[0])
+            for n in range(2):
+                for kind in kinds:
+                    for k, c in enumerate(clients):
+                        rows.append(c, kind, "r%d-%d" % (n, k), "1")
+                if n == 0:
+                    s.ctl("seal", "--all")
+            s.kill_all()
+            s.workers_wanted = 2
+            s.start()
+            wait_for("it to be said", lambda: re.search(
+                "2 ordinals whose owner is gone", " ".join(
+                    s.status()["problems"])))
+            self.assertEqual(owners(s), {
+                "test": ("test", 0), "test#1": ("test", 1),
+                "test#2": "orphaned", "test#3": "orphaned"})
+            self.assertEqual(fold_jobs(s), [])
+            rows.check(self, s.client())
+            s.kill_all()
+            # In the middle: after the first job, or before, or among others.
+            s.args = QUIET
+            s.start()
+            wait_for("the first job", lambda: "fold job ended" in s.log())
+            s.kill_all()
+            s.start()
+            c = s.client()
+            rows.check(self, c)
+            moved_are_folded(self, s, c, rows, ("test#2", "test#3"), {
+                "r%d-%d" % (n, k) for n in range(2) for k in (2, 3)})
+            rows.check(self, c)
+            now = owners(s)
+            self.assertEqual({now["test#2"], now["test#3"]},
+                             {("test", 0), ("test", 1)})
+            if LONG:
+                # What is not wrong stays as it is.
+                version = newest(folder(s, "assignment"))[0]
+                s.kill_all()
+                s.start()
+                self.assertEqual(newest(folder(s, "assignment"))[0], version)
+            s.workers_wanted = 4
+            s.restart()
+            self.assertEqual(owners(s), {
+                memwal.ordinal("test", k): ("test", k) for k in range(4)})
+            for kind in kinds:
+                for k, c in enumerate(by_worker(s)):
+                    rows.append(c, kind, "back-%d" % k, "2")
+            rows.check(self, s.client())
+
+
+class MasterGone(unittest.TestCase):
+    def test_one_of_three_for_good(self):
+        """Its rows, tail included, are served by the others at once, and one of
+        them folds them after the grace."""
+        kinds = every_store()
+        rows = Rows(kinds)
+        args = QUIET + ["--orphan-grace-secs=1"]
+        with Server(instance_id="one", workers=1, lease_secs=2,
+                    args=args) as one, \
+                Server(instance_id="two", workers=1, lease_secs=2, args=args,
+                       data_dir=one.data_dir) as two, \
+                Server(instance_id="gone", workers=2, lease_secs=2, args=args,
+                       data_dir=one.data_dir) as gone:
+            clients = by_worker(gone)
+            for kind in kinds:
+                kind.create(clients[0])
+                for k, c in enumerate(clients):
+                    self.append(rows, c, kind, "r-%d" % k)
+            gone.ctl("seal", "--all")
+            for kind in kinds:
+                for k, c in enumerate(clients):
+                    self.append(rows, c, kind, "t-%d" % k)
+            gone.kill_all()
+            for s in (one, two):
+                with s.client() as c:
+                    for kind in kinds:
+                        self.assertEqual(
+                            set(self.strong(c, kind)),
+                            set(rows.want[kind.path]))
+            wait_for("others to have what it owned, beside their own", lambda: (
+                lambda o: o["one"] == ("one", 0) and o["two"] == ("two", 0)
+                and {o["gone"][0], o["gone#1"][0]} <= {"one", "two"})(
+                    owners(one)))
+            with one.client() as c:
+                wait_for("all to be in the base", lambda: all(
+                    kind.texts(c, version=kind.version(c)) ==
+                    rows.want[kind.path] for kind in kinds))
+                rows.check(self, c)
+            no_generations(self, one, kinds, ("gone", "gone#1"))
+            with two.client() as c:
+                for kind in kinds:
+                    self.assertEqual(set(self.strong(c, kind)),
+                                     set(rows.want[kind.path]))
+
+    @staticmethod
+    def append(rows, c, kind, name):
+        """Its lease is short: on a busy machine it may be lost for a moment."""
+        wait_for("an append", lambda: kind.append(c, name).status == 201)
+        rows.want[kind.path][name] = "1"
+
+    @staticmethod
+    def strong(c, kind):
+        return [r[kind.key] for r in kind.reply(
+            c, "?consistency=strong").must(200).json()[kind.rows]]
+
+
 class MasterPeer(unittest.TestCase):
     """Another instance owns an ordinal of ours, and is no help."""
 
