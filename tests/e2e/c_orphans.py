@@ -141,10 +141,16 @@ class ExecOrphans(unittest.TestCase):
             rows.check(self, c)
             # Nobody's: whoever is asked may not claim.
             self.assertEqual(fold(c, kinds[0], "test#2").status, 503)
+            pinned = kinds[-1]
+            pinned.checkout(c, pinned.version(c)).must(200)
             self.interrupted(s, kinds[0], {
                 "test#2": ("test", 1), "test#3": ("test", 0)})
             s.wait_healthy()
             c = s.client()
+            # Left alone, and so not said to be empty.
+            for ordinal in ("test#2", "test#3"):
+                self.assertEqual(fold(c, pinned, ordinal).status, 503)
+            pinned.checkout(c, None).must(200)
             for kind in kinds:
                 for ordinal in ("test#2", "test#3"):
                     folded(c, kind, ordinal)

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "shm/ordinal_table.h"
 #include "worker/maintain/fold_job.h"
+#include "worker/maintain/runs.h"
 #include "worker/store/assignment.h"
 #include "worker/store/kind.h"
 #include "worker/store/reload.h"
@@ -103,7 +104,7 @@ hand_on(const struct shm_command *c)
 
 	fold.kind = SHM_MAIL_FOLD;
 	fold.store = jobs.ref;
-	fold.args[0] = 2;
+	fold.args[0] = RUNS_FOLD_SHARD;
 	jobs.plan.fold(&fold);
 }
 

@@ -6,6 +6,7 @@
 #include "common/list.h"
 #include "common/timer.h"
 #include "shm/metric.h"
+#include "shm/ordinal_table.h"
 #include "worker/maintain/askers.h"
 #include "worker/maintain/runs.h"
 #include "worker/maintain/ticker.h"
@@ -202,7 +203,7 @@ want_of(const struct shm_command *c)
 	case SHM_MAIL_FOLD:
 		return WANT_SEAL | WANT_FOLD |
 		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0) |
-		    (c->args[0] == 2 ? WANT_CLAIM : 0);
+		    (c->args[0] == RUNS_FOLD_SHARD ? WANT_CLAIM : 0);
 	case SHM_MAIL_COMPACT:
 		return WANT_COMPACT;
 	case SHM_MAIL_DELETE:
@@ -240,6 +241,41 @@ outcome(const struct job *j, const struct shm_command *c)
 	default:
 		return r->seal_err;
 	}
+}
+
+static bool
+is_empty(struct shm_ref ref, const struct uuid *shard)
+{
+	uint32_t number = shm_store_shard_find(ref, shard), ordinal;
+	const struct shm_shard_state *s;
+	struct shm_manifest_marks m;
+
+	if (number == SHM_SHARD_NONE)
+		return true;
+	ordinal = shm_store_shard_ordinal(ref, number);
+	/* What has its home here is appended to. */
+	if (ordinal == SHM_NO_ORDINAL || !shm_ordinal_guest(ordinal))
+		return true;
+	s = shm_store_shard(ref, number);
+	m = shm_shard_marks(s);
+	return m.pending_generations == 0 &&
+	    shm_shard_commit(s).position <= m.replay_after;
+}
+
+/* Who wanted a shard empty is not told so while it is not: its store may be
+ * pinned, or its ordinal have moved on. */
+static struct err
+check_empty(const struct job *j, const struct shm_command *c)
+{
+	struct err e = outcome(j, c);
+	bool empty;
+
+	if (err_is(e) || c->kind != SHM_MAIL_FOLD || c->args[0] != RUNS_FOLD_SHARD ||
+	    err_is(shm_store_pin(j->ref)))
+		return e;
+	empty = is_empty(j->ref, &c->shard);
+	shm_store_unpin(j->ref);
+	return empty ? OK : FAIL(CONFLICT, "the shard is not empty yet");
 }
 
 static uint64_t
@@ -283,7 +319,8 @@ answer_askers(struct job *j)
 			j->next_want |= rest;
 			j->waits = true;
 		} else {
-			shm_mailbox_reply(c, outcome(j, c), count_of(j, c));
+			shm_mailbox_reply(c, check_empty(j, c),
+			    count_of(j, c));
 		}
 	}
 	j->askers.count = 0;
