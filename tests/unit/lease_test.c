@@ -373,6 +373,59 @@ others_are_seen(void **state)
 }
 
 static void
+own_one(const char *ordinal, const char *instance, uint64_t version)
+{
+	struct shm_news news = { .is = { .state = SHM_ORDINAL_OWNED },
+	    .version = version };
+	uint32_t index;
+	bool changed;
+
+	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
+	see_ok(shm_ordinal_add(slice_of(ordinal), &index));
+	see_ok(shm_ordinal_assign(index, &news, &changed));
+	assert_true(changed);
+}
+
+static void
+who_is_gone_for_good_is_forgotten(void **state)
+{
+	(void)state;
+	put_other("owner", "released", "elsewhere", 1);
+	put_other("gone", "held", "elsewhere", 1);
+	put_other("gone", "held", "elsewhere", 1);
+	put_other("alive", "held", "elsewhere", 600000);
+	own_one("owner", "owner", 1);
+	own_one("gone", "owner", 2);
+	see_ok(lease_look(&lease));
+	see_ok(lease_forget(&lease, 0));
+	assert_int_equal(newest_of("gone"), 2);	/* not yet for its span */
+	do {
+		see_ok(lease_look(&lease));
+	} while (other("gone").silent_ns < 2 * NS_PER_MS ||
+	    other("owner").silent_ns < 2 * NS_PER_MS);
+	see_ok(lease_forget(&lease, LONG_NS));
+	assert_int_equal(newest_of("gone"), 2);
+	see_ok(lease_forget(&lease, 0));
+	assert_int_equal(newest_of("gone"), 0);
+	assert_int_equal(newest_of("owner"), 1);
+	assert_int_equal(newest_of("alive"), 1);
+	/* It is no more, not even as a folder; and may come again. */
+	see_ok(lease_look(&lease));
+	see_ok(lease_forget(&lease, 0));
+	put_other("gone", "held", "elsewhere", 600000);
+	see_ok(lease_look(&lease));
+	assert_true(shm_instance_lives(&(struct shm_instance){
+	    .span_ns = other("gone").span_ns,
+	    .silent_ns = other("gone").silent_ns }));
+	/* What it owned has gone to others. */
+	own_one("owner", "gone", 3);
+	own_one("gone", "gone", 4);
+	see_ok(lease_forget(&lease, 0));
+	assert_int_equal(newest_of("owner"), 0);
+	assert_int_equal(newest_of("gone"), 1);
+}
+
+static void
 a_damaged_one_hides_no_other(void **state)
 {
 	struct chain c = chain_of_id("broken");
@@ -435,6 +488,7 @@ main(void)
 		T(a_damaged_lease_is_an_error),
 		T(leaving_frees_it),
 		T(others_are_seen),
+		T(who_is_gone_for_good_is_forgotten),
 		T(a_damaged_one_hides_no_other),
 		T(the_nameless_go_alone_or_not_at_all),
 		T(the_nameless_outlive_the_dead),

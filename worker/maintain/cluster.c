@@ -44,7 +44,7 @@ static struct {
 static struct err
 run_round(void)
 {
-	struct err e, others, ordinals;
+	struct err e, others, ordinals, forgotten;
 
 	/* Others first: who has no name of his own asks who else is there. */
 	others = lease_look(&cluster.lease);
@@ -52,7 +52,14 @@ run_round(void)
 	ordinals = assignment_look(cluster.plan.root);
 	if (!err_is(e))
 		e = others;
-	return err_is(e) ? e : ordinals;
+	if (!err_is(e))
+		e = ordinals;
+	if (err_is(e) || !shm_lease_held())
+		return e;
+	forgotten = lease_forget(&cluster.lease, LEASE_FORGET_NS);
+	if (err_is(forgotten))
+		log_err(LOG_DEBUG, forgotten, "leases of the dead not removed");
+	return OK;
 }
 
 static void

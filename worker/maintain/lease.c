@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "shm/metric.h"
+#include "shm/ordinal_table.h"
 #include "worker/maintain/lease.h"
 #include "worker/object/chain.h"
 #include "worker/object/local.h"
@@ -475,6 +476,48 @@ lease_look(struct lease *l)
 	}
 	arena_free(&a);
 	return e;
+}
+
+static bool
+owns_any(const char *instance)
+{
+	uint32_t i, count = shm_ordinal_count();
+	struct shm_ordinal o;
+
+	for (i = 0; i < count; i++) {
+		if (!err_is(shm_ordinal_get(i, &o)) &&
+		    strcmp(o.is.instance, instance) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct err
+lease_forget(struct lease *l, uint64_t silent_ns)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	for (i = 0; i < shm_instance_count() && !err_is(e); i++) {
+		struct shm_instance other;
+		struct chain c;
+		struct uuid id;
+
+		shm_instance_get(i, &other);
+		if (other.silent_ns < MAX(silent_ns, other.span_ns) ||
+		    l->forgotten[i] == other.version || owns_any(other.id))
+			continue;
+		id = uuid_named(slice_of(other.id));
+		c = chain_of(l->root, &id);
+		e = chain_end(&c, other.version);
+		if (err_is(e))
+			break;
+		l->forgotten[i] = other.version;
+		log_info("lease of an instance removed that is gone for good "
+		    "instance=%s version=%llu", other.id,
+		    (unsigned long long)other.version);
+	}
+	return e.kind == ERR_NOT_FOUND ? OK : e;
 }
 
 void

@@ -51,11 +51,13 @@
  * Errors:	of a round: storage; the lease stays as it was, and ends in time.
  */
 
+#include "common/clock.h"
 #include "common/uuid.h"
 #include "shm/instance.h"
 #include "worker/object/object.h"
 
 #define LEASE_KEEP	4u		/* versions that stay */
+#define LEASE_FORGET_NS	(3600 * NS_PER_SEC)
 #define LEASE_BOOT_MAX	40u
 
 struct lease {
@@ -69,6 +71,8 @@ struct lease {
 	uint64_t watched_ns;		/* after the look that found it */
 	/* Rule 5: versions of others when they were first looked at. */
 	uint64_t first_versions[SHM_INSTANCES_MAX];
+	/* Versions of others that were removed. */
+	uint64_t forgotten[SHM_INSTANCES_MAX];
 };
 
 /* span_ns of true time. */
@@ -79,6 +83,10 @@ void lease_init(struct lease *, struct object_dir *root, uint64_t span_ns,
 struct err lease_round(struct lease *) MUST_CHECK;
 /* At the leases of all other instances. For the pool. */
 struct err lease_look(struct lease *) MUST_CHECK;
+/* Removes the leases of those that are gone for good: that own no ordinal, as
+ * the segment knows it, and have been silent for so long, and for their span;
+ * a master that knows nothing of them misses nothing. For the pool. */
+struct err lease_forget(struct lease *, uint64_t silent_ns) MUST_CHECK;
 /* If it ran out meanwhile, that is said. Any thread. */
 void lease_expire(void);
 /* The server leaves: nobody has to wait for the span. For the pool. */

@@ -185,21 +185,40 @@ take_old(const struct object_info *info, void *ctx)
 	return old->count < COLLECT_AT_ONCE;
 }
 
-struct err
-chain_collect(const struct chain *c, uint64_t version, uint32_t keep)
+static struct err
+remove_below(const struct chain *c, uint64_t below)
 {
-	struct old_versions old = { .below = version > keep ?
-	    version - keep : 0 };
+	struct old_versions old = { .below = below };
 	char name[NAME_MAX_];
 	struct err e;
 	uint32_t i;
 
-	if (old.below <= 1)
-		return OK;
 	e = object_list_names(c->root, c->prefix, take_old, &old);
 	for (i = 0; i < old.count && !err_is(e); i++) {
 		make_name(c, old.versions[i], name);
 		e = object_delete(c->root, name);
 	}
 	return e;
+}
+
+struct err
+chain_collect(const struct chain *c, uint64_t version, uint32_t keep)
+{
+	return version > keep + 1ull ? remove_below(c, version - keep) : OK;
+}
+
+struct err
+chain_end(const struct chain *c, uint64_t version)
+{
+	uint64_t left;
+	struct err e = remove_below(c, version);
+
+	if (!err_is(e))
+		e = remove_below(c, version + 1);
+	if (!err_is(e))
+		e = chain_newest(c, &left);
+	/* Others than these, if more than COLLECT_AT_ONCE were there, or it has
+	 * begun anew. */
+	return err_is(e) || left != 0 ? e :
+	    object_delete_tree(c->root, c->prefix);
 }

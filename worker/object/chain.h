@@ -47,6 +47,9 @@ struct err chain_load(const struct chain *, struct arena *, uint64_t *version,
 /* *stands false: another's is there, or a newer one: load again. */
 struct err chain_put(const struct chain *, uint64_t version, struct slice bytes,
     struct arena *, bool *stands) MUST_CHECK;
+/* Removes all of it, unless there is a version after that one; the newest goes
+ * last, so that no older one ever seems to be it. */
+struct err chain_end(const struct chain *, uint64_t version) MUST_CHECK;
 /* Removes what is more than keep versions older than version. */
 struct err chain_collect(const struct chain *, uint64_t version, uint32_t keep)
     MUST_CHECK;
