@@ -33,6 +33,12 @@ def labels_in(query):
             for label in re.findall(r"(\w+)\s*[=!]~?", selector)}
 
 
+def labels_by(query):
+    """Labels by which it sums."""
+    return {label for words in re.findall(r"\bby\s*\(([^)]*)\)", query)
+            for label in re.findall(r"\w+", words)}
+
+
 def exported(body):
     """{name: labels} of /metrics, as Prometheus would store them."""
     found = {}
@@ -72,6 +78,9 @@ class Ops(unittest.TestCase):
                 for name, label in labels_in(query):
                     self.assertIn(label, there.get(name, set()) |
                                   {"instance", "job"})
+                self.assertEqual(labels_by(query) - {"instance", "job"} -
+                                 set().union(*(there.get(n, set())
+                                               for n in names)), set())
 
     def test_paths_are_routes_and_flags_are_options(self):
         with open(os.path.join(ROOT, "worker/api/route.def")) as f:
