@@ -199,6 +199,60 @@ class Moves(unittest.TestCase):
         self.assertEqual(self.ask(s, "undrain", "1")["result"],
                          "was not drained")
 
+    def test_an_instance_is_taken_out(self):
+        """Three times, interrupted in the middle of the first: all that it has
+        acknowledged is in the base tables then."""
+        one, two = self.one, self.two
+        with one.client() as c:
+            for kind in self.kinds:
+                kind.append(c, "a", "b").must(201)
+        self.run_script(one, "instance-drain", "--dry-run")
+        self.assertEqual(self.owner(one, "one"), "one")
+        # The rows are left to the other, which does not get on with it.
+        one.fault("fold_prepare=fail:5")
+        two.fault("fold_prepare=hold")
+        first = script(one, "instance-drain")
+        for line in first.stderr:
+            if "not folded yet" in line:
+                break
+        os.killpg(first.pid, signal.SIGINT)
+        status, _, err = end(first)
+        self.assertEqual(status, 130, err)
+        self.assertIn("interrupted", err)
+        two.fault("fold_prepare=off")
+        one.fault("fold_prepare=off")
+        self.is_out(one, two)
+        for _ in range(2):
+            self.assertIn("nothing of them is left",
+                          self.run_script(
+                              one, "instance-drain", "--timeout=100"))
+        # So it stays, without a decision of anybody.
+        version = self.ordinals(one)["one"]["version"]
+        one.restart()
+        self.is_out(one, two)
+        self.assertEqual(self.ordinals(one)["one"]["version"], version)
+        self.assertIn("nobody would own", self.ask(
+            two, "drain", "instance", status=REFUSED))
+        for _ in range(2):
+            self.run_script(one, "instance-drain", "--undo")
+        with one.client() as c:
+            c.get("/api/v1/ready").must(200)
+            for kind in self.kinds:
+                kind.append(c, "c").must(201)
+                self.assertLessEqual({"a", "b", "c"}, set(kind.texts(c)))
+
+    def is_out(self, one, two):
+        self.assertEqual({self.ordinals(one)[n]["instance"]
+                          for n in ("one", "one#1")}, {"two"})
+        with one.client() as c, two.client() as d:
+            self.assertEqual(c.get("/api/v1/ready").status, 503)
+            for kind in self.kinds:
+                reply = kind.append(c, "no")
+                self.assertEqual(reply.status, 503)
+                self.assertTrue(reply.headers.get("retry-after"))
+                self.assertLessEqual({"a", "b"}, set(kind.texts(c)))
+                self.assertLessEqual({"a", "b"}, set(kind.texts(d)))
+
     # What nobody has.
 
     def test_strays_are_adopted_folded_and_given_up(self):
