@@ -325,7 +325,16 @@ shm_store_shard_uuid(struct shm_ref ref, uint32_t shard)
 	return shm_ordinal_shard(shard);
 }
 
-/* Found once: names and uuids of ordinals never change. */
+static bool
+is_ordinal(const struct shm_record *r, uint32_t ordinal)
+{
+	struct uuid shard = shm_ordinal_shard(ordinal);
+
+	return uuid_eq(&shard, &r->shard);
+}
+
+/* Found once: names and uuids of ordinals never change. Looked at again, since
+ * who notes it without a pin may do so when the record is another shard's. */
 uint32_t
 shm_record_ordinal(uint32_t index)
 {
@@ -333,7 +342,7 @@ shm_record_ordinal(uint32_t index)
 	uint32_t known = atomic_load_explicit(&r->ordinal,
 	    memory_order_relaxed), ordinal;
 
-	if (known != 0)
+	if (known != 0 && is_ordinal(r, known - 1))
 		return known - 1;
 	if (err_is(shm_ordinal_find(&r->shard, &ordinal)))
 		return SHM_NO_ORDINAL;
