@@ -29,7 +29,6 @@ static struct table {
 	_Atomic uint32_t count;		/* an entry is there once it counts */
 	uint32_t room;
 	_Atomic uint64_t version;	/* entries are known up to it */
-	_Atomic uint32_t moves;		/* of all entries */
 
 	/* Guarded by the mutex: the assignment before a change begun. */
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
@@ -88,8 +87,6 @@ set_owner(struct entry *e, bool missed)
 	atomic_fetch_add(&e->moves, 1);
 	atomic_store(&e->elsewhere, elsewhere);
 	atomic_store(&e->owner, owner);
-	/* Who looks for moves then finds them made. */
-	atomic_fetch_add(&table->moves, 1);
 }
 
 /* The part of instances is carved before ours. */
@@ -180,12 +177,6 @@ shm_ordinal_guest(uint32_t index)
 
 	return owner != SHM_NOBODY && (index >= shm_workers_max() ||
 	    owner != SHM_WORKER(index));
-}
-
-uint32_t
-shm_ordinal_all_moves(void)
-{
-	return atomic_load_explicit(&table->moves, memory_order_acquire);
 }
 
 uint32_t

@@ -140,7 +140,6 @@ bool shm_ordinal_aged(uint32_t index);
 /* How often it changed its owner, as this server saw it. A claim is of one such
  * stay, and ends with it (shard_state.h). */
 uint32_t shm_ordinal_moves(uint32_t index);
-uint32_t shm_ordinal_all_moves(void);	/* of all together */
 /* It has an owner here that is not its home: who writes no rows to its shards. */
 bool shm_ordinal_guest(uint32_t index);
 /* Without the lock: constant. index < shm_ordinal_count(). */

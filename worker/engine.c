@@ -82,7 +82,7 @@ engine_maintainer_start(const struct engine_env *env)
 	if (!err_is(e))
 		cluster_start(&(struct cluster_plan){ env->loop, env->pool,
 		    root, env->start->config->lease_secs * NS_PER_SEC,
-		    env->start->nameless, schedule_moved });
+		    env->start->nameless });
 	if (!err_is(e)) {
 		pending_list_start(env->pool, root);
 		remote_start(env->pool);

@@ -26,7 +26,6 @@ static struct {
 	struct timer timer;
 	struct op op;
 	bool runs, asked, leaving, release, left;
-	uint32_t moves;			/* of ordinals, that were told of */
 	uint64_t due_ns;		/* clock_boot_ns: of the next round */
 	struct job waiting[JOBS_MAX];
 	uint32_t waiting_count;
@@ -162,18 +161,6 @@ say_failed(struct err e)
 
 static void begin(void);
 
-/* Whoever learned of it: a round, a job, or a worker that was about to claim. */
-static void
-look_for_moves(void)
-{
-	uint32_t moves = shm_ordinal_all_moves();
-
-	if (moves == cluster.moves || cluster.leaving)
-		return;
-	cluster.moves = moves;
-	cluster.plan.moved();
-}
-
 static void
 done(struct op *op, int32_t res)
 {
@@ -182,7 +169,6 @@ done(struct op *op, int32_t res)
 	(void)op;
 	(void)res;
 	cluster.runs = false;
-	look_for_moves();
 	for (i = 0; i < cluster.job_count; i++)
 		shm_mailbox_reply(&cluster.jobs[i].command,
 		    cluster.jobs[i].err, cluster.jobs[i].answer);
@@ -225,7 +211,6 @@ on_time(struct timer *t)
 	uint64_t span_ns = MIN(soon_ns(), LOOK_NS);
 
 	lease_expire();
-	look_for_moves();
 	begin();
 	if (!cluster.leaving)
 		timer_set(loop_timers(cluster.plan.loop), t,

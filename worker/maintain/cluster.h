@@ -33,7 +33,6 @@ struct cluster_plan {
 	struct object_dir *root;
 	uint64_t lease_ns;		/* its span, of true time */
 	bool nameless;			/* no instance id of its own */
-	void (*moved)(void);		/* an ordinal changed its owner */
 };
 
 void cluster_start(const struct cluster_plan *);

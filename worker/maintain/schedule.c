@@ -26,8 +26,6 @@ static struct {
 	struct relieve relieve;
 	struct op trash_op;
 	bool trash_runs, draining;
-	bool started, moved;
-	struct timer moved_timer;
 } sched;
 
 /* A run of a store ended. */
@@ -220,40 +218,6 @@ start_env(struct object_dir *root)
 	own_set((uint32_t)strtoul(env->tag, NULL, 16));
 }
 
-static bool
-any_guests(void)
-{
-	uint32_t i, count = shm_ordinal_count();
-
-	for (i = 0; i < count; i++) {
-		if (shm_ordinal_guest(i))
-			return true;
-	}
-	return false;
-}
-
-static void
-walk_for_guests(struct timer *t)
-{
-	(void)t;
-	if (any_guests())
-		walk_again();
-}
-
-void
-schedule_moved(void)
-{
-	uint64_t span_ns = sched.started ? sched.config->lease_secs *
-	    NS_PER_SEC : 0;
-
-	sched.moved = true;
-	if (!sched.started || sched.draining || !any_guests())
-		return;
-	walk_again();
-	timer_set(loop_timers(sched.loop), &sched.moved_timer,
-	    loop_now_ns(sched.loop) + span_ns);
-}
-
 struct err
 schedule_start(const struct config *config, struct loop *loop,
     struct pool *pool, struct object_dir *root)
@@ -276,10 +240,6 @@ schedule_start(const struct config *config, struct loop *loop,
 		delete_marked(kind);
 	walk_start(&(struct walk_plan){ loop, pool, root, found,
 	    garbage, no_room });
-	timer_init(&sched.moved_timer, walk_for_guests);
-	sched.started = true;
-	if (sched.moved)
-		schedule_moved();
 	return OK;
 }
 
@@ -306,7 +266,6 @@ schedule_drain(bool seal_too)
 	rate_stop();
 	ticker_stop();
 	walk_stop();
-	timer_cancel(loop_timers(sched.loop), &sched.moved_timer);
 	fold_job_stop();
 	runs_drain(clock_mono_ns() + CONFIG_NOW(sched.config, drain_secs) * NS_PER_SEC / 2);
 	if (seal_too)

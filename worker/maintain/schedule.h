@@ -9,10 +9,7 @@
  * who shares a run, that of runs.h.
  *
  * At start the registry is walked once: every store with a tail or pending
- * generations gets a slot and a forced tick. It is walked again when ordinals
- * came to workers of this server whose home is elsewhere, or gone: for what
- * these have left; and once more a lease's span later, by when whoever had them
- * has learned of it.
+ * generations gets a slot and a forced tick.
  *
  * Lifetime:	one a maintainer.
  * Locking:	the loop's thread; the work is on the pool.
@@ -28,8 +25,6 @@ struct err schedule_start(const struct config *, struct loop *, struct pool *,
     struct object_dir *root) MUST_CHECK;
 /* A command that came by mailbox; false: not one of ours. */
 bool schedule_command(const struct shm_command *);
-/* An ordinal changed its owner, maybe before schedule_start. */
-void schedule_moved(void);
 /* Begins nothing new. With seal_too, what closed entries hold is sealed, for half
  * of --drain-secs at most: the rest stays in the WAL, which is enough. */
 void schedule_drain(bool seal_too);

@@ -21,9 +21,6 @@ static struct {
 	struct op op;
 	struct timer again;
 	bool runs, stopped;
-	bool walking;			/* not at its end yet */
-	bool wanted;			/* once more after it */
-	bool guests;			/* this one is for them */
 
 	/* The job's while it runs. */
 	uint32_t kind;			/* enum store_kind */
@@ -38,25 +35,6 @@ static struct {
 	bool ended;
 	bool full;			/* no slot for the next one */
 } walk;
-
-/* Others may have had them until now. Manifests after tails, as reads do it. */
-static void
-look_for_guests(struct object_dir *dir, const struct kind *kind,
-    const char *name, struct shm_ref ref)
-{
-	struct err e = shm_store_pin(ref);
-
-	if (err_is(e))
-		return;
-	e = reload_tails(dir, kind, ref);
-	if (!err_is(e))
-		e = reload_others(dir, kind, ref);
-	if (err_is(e))
-		log_err(LOG_WARN, e, "what others left in a store is not known, "
-		    "a read or a job looks again store=%s kind=%s", name,
-		    kind->name);
-	shm_store_unpin(ref);
-}
 
 /* False: there is no slot for it. */
 static bool
@@ -76,20 +54,14 @@ look_at(const struct kind *kind, const char *name)
 		    "once that works store=%s kind=%s", name, kind->name);
 		return true;
 	}
-	if (walk.guests) {
-		look_for_guests(dir, kind, name, ref);
-		garbage = false;
-	} else {
-		temporary_clean_store(dir);
-		garbage = collect_look(dir, ref);
-	}
+	temporary_clean_store(dir);
+	garbage = collect_look(dir, ref);
 	object_dir_close(dir);
 	walk.seen++;
 	explain_store(walk.plan.root, ref);
 	if (!shm_store_peek(ref, &info))
 		return true;
-	left = walk.guests ? shm_store_left(ref) :
-	    info.tail_shards > 0 || info.pending_generations > 0;
+	left = info.tail_shards > 0 || info.pending_generations > 0;
 	if (!left && !garbage)
 		return true;
 	walk.only_garbage[walk.ref_count] = !left;
@@ -180,13 +152,9 @@ done(struct op *op, int32_t res)
 	if (walk.ended || walk.full)
 		shm_server_clear(SHM_SERVER_STARTING);
 	if (walk.ended)
-		log_info("registry walked%s stores=%u", walk.guests ?
-		    " for ordinals that were moved here" : "", walk.seen);
+		log_info("registry walked stores=%u", walk.seen);
 	if (walk.ended || walk.stopped) {
 		arena_free(&walk.arena);
-		walk.walking = false;
-		if (walk.wanted && !walk.stopped)
-			walk_again();
 		return;
 	}
 	if (!walk.full) {
@@ -199,32 +167,13 @@ done(struct op *op, int32_t res)
 	    loop_now_ns(walk.plan.loop) + AGAIN_NS);
 }
 
-static void
-begin(void)
-{
-	walk.kind = walk.count = walk.at = walk.seen = 0;
-	walk.listed = walk.ended = walk.full = false;
-	walk.walking = true;
-	arena_init(&walk.arena, NAMES_BYTES_MAX);
-	start();
-}
-
 void
 walk_start(const struct walk_plan *plan)
 {
 	walk.plan = *plan;
 	walk.op.done = done;
-	begin();
-}
-
-void
-walk_again(void)
-{
-	walk.wanted = walk.walking;
-	if (walk.walking || walk.stopped)
-		return;
-	walk.guests = true;
-	begin();
+	arena_init(&walk.arena, NAMES_BYTES_MAX);
+	start();
 }
 
 void

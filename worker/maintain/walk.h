@@ -2,8 +2,7 @@
 #define MEMWALD_MAINTAIN_WALK_H
 
 /*
- * walk - the registry, walked at the start of the maintainer, and again for
- * guests (ordinal_table.h).
+ * walk - the registry, walked once at the start of the maintainer.
  *
  * A server that comes back has tails and generations that nobody asks for:
  * every store that has any gets a slot, and the callback is told. A few stores
@@ -11,9 +10,6 @@
  * hold up what is asked for meanwhile. Where there are more stores than slots
  * it waits until those before are sealed and can be evicted. With its end, or
  * that waiting, the server is no longer STARTING (shm/server_state.h).
- *
- * Walked again, it brings what is known of each store up to date first: what
- * another instance had sealed or had in a tail is aged here now.
  *
  * Locking:	the loop's thread; the looking is on the pool.
  */
@@ -33,8 +29,6 @@ struct walk_plan {
 };
 
 void walk_start(const struct walk_plan *);
-/* Once more, after the one under way. */
-void walk_again(void);
 void walk_stop(void);
 bool walk_idle(void);
 
