@@ -106,13 +106,15 @@ class ExecOrphans(unittest.TestCase):
                     fold(c, kind, "test#2")
             except Lost:
                 pass			# with the worker that was asked
-        for point in ("claim_entry", "fold_commit"):
+        points = [("claim_entry", "worker")]
+        if server.wal != "put":		# else the start has folded all
+            points.append(("fold_commit", "maintainer"))
+        for point, _ in points:
             server.fault(point + "=hold")
         assign(server, owners)
         t = threading.Thread(target=job)
         t.start()
-        for point, role in (("claim_entry", "worker"),
-                            ("fold_commit", "maintainer")):
+        for point, role in points:
             wait_for("it to be held at " + point,
                      lambda p=point: hits(server, p) > 0)
             for pid in server.processes(role):
@@ -147,9 +149,11 @@ class ExecOrphans(unittest.TestCase):
                 "test#2": ("test", 1), "test#3": ("test", 0)})
             s.wait_healthy()
             c = s.client()
-            # Left alone, and so not said to be empty.
+            # Left alone, and so not said to be empty. (An entry that was put
+            # whole was sealed without its owner, and folded at the start.)
             for ordinal in ("test#2", "test#3"):
-                self.assertEqual(fold(c, pinned, ordinal).status, 503)
+                if s.wal != "put":
+                    self.assertEqual(fold(c, pinned, ordinal).status, 503)
             pinned.checkout(c, None).must(200)
             for kind in kinds:
                 for ordinal in ("test#2", "test#3"):
