@@ -294,6 +294,39 @@ class Instances(unittest.TestCase):
                                  ["k0", "k1", "k2"])
 
 
+class Abandoned(unittest.TestCase):
+    """What a step left that failed or died goes, though the store is idle."""
+
+    def fragment(self, c, key):
+        c.append("st", [row(key)], flush=True).must(201)
+        c.merge_all("st")
+
+    def named(self, folder):
+        return sorted(f for _, _, files in memwal.fragments(folder).values()
+                      for f in files)
+
+    def test_compactions(self):
+        with Server(workers=1, clock_speed=30, args=[GRACE] + TICKS) as s, \
+                s.client() as c:
+            s.wait_walked()
+            folder = s.store_dir("st")
+            c.create("st")
+            self.fragment(c, "a")
+            self.fragment(c, "b")
+            for fault in ("put_base=answer:UNKNOWN", "compact_commit=die:1"):
+                wait_for("the garbage to go", lambda: is_clean([c]), 60)
+                names = self.named(folder)
+                s.fault(fault)
+                self.assertGreaterEqual(
+                    c.post("/api/v1/rollouts/st/compact", {}).status, 500)
+                s.fault(fault.split("=")[0] + "=off")
+                self.assertEqual(self.named(folder), names)
+                self.assertEqual(len(os.listdir(os.path.join(
+                    folder, "data"))), len(names) + 1)
+                wait_for("what it left to go", lambda: is_clean([c]) and sorted(
+                    os.listdir(os.path.join(folder, "data"))) == names, 60)
+
+
 def ticks_of(s):
     """Of all stores, since the start."""
     return sum(x["ticks"] for x in s.status()["stores"])

@@ -529,6 +529,14 @@ own_files_that_nobody_names_go(void **state)
 	for (i = 0; i < ARRAY_LEN(others); i++)
 		see_ok(object_exists(dir, others[i]));
 	see_store("a=3 d=4");
+	/* A maintainer that is started anew sees it, though no view changed. */
+	assert_false(collect_look(dir, ref));
+	put_aged(ours[0]);
+	assert_true(collect_look(dir, ref));
+	collect_now();
+	pass(COLLECT_ABANDONED_NS);
+	collect_now();
+	see_error(object_exists(dir, ours[0]), NOT_FOUND);
 	own_end(&o);
 }
 

@@ -233,7 +233,7 @@ struct change {
 	struct uuid writer;		/* of this put */
 	struct shard_manifest m;
 	char name[SHARD_NAME_MAX];
-	bool may_land;			/* a put that was given up */
+	bool may_stand;			/* what a put of ours made */
 };
 
 static struct err
@@ -393,7 +393,7 @@ put(struct change *c, struct arena *a, bool *stands)
 		return e;
 	shard_manifest_name(c->shard, c->m.version, c->name);
 	e = object_put_new(c->table, c->name, bytes);
-	c->may_land |= e.kind == ERR_UNKNOWN;
+	c->may_stand |= e.kind == ERR_UNKNOWN;
 	if (e.kind == ERR_UNKNOWN || e.kind == ERR_EXISTS)
 		e = read_back(c, a, &ours);
 	if (err_is(e) || !ours)
@@ -401,6 +401,8 @@ put(struct change *c, struct arena *a, bool *stands)
 	e = confirm(c, stands);
 	if (!err_is(e) && *stands)
 		put_hint(c);
+	/* Others may have gone on from it before it was removed. */
+	c->may_stand |= !*stands;
 	return e;
 }
 
@@ -449,7 +451,7 @@ shard_manifest_change(struct object_dir *table, const struct uuid *shard,
 	if (!err_is(e) && !done)
 		e = FAIL(CONFLICT, "too many changes of others to this shard");
 	if (err_is(e))
-		return c.may_land ? (struct err){ ERR_UNKNOWN, e.os, e.what } :
+		return c.may_stand ? (struct err){ ERR_UNKNOWN, e.os, e.what } :
 		    e;
 	*result = c.m;
 	return OK;

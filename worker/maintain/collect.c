@@ -8,7 +8,9 @@
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/view.h"
+#include "worker/lance/own.h"
 #include "worker/lance/shard_manifest.h"
+#include "worker/lance/table_names.h"
 #include "worker/maintain/collect_parts.h"
 #include "worker/maintain/temporary.h"
 
@@ -237,6 +239,11 @@ collect_store(struct aged_store *a, uint64_t *again_ns)
 	return collect(a, mark, again_ns);
 }
 
+struct named_look {
+	struct collect_names names;
+	bool all;
+};
+
 struct look {
 	const char *part;		/* of the names that are counted */
 	uint32_t count;
@@ -262,6 +269,49 @@ count_names(struct object_dir *dir, const char *folder, const char *part)
 	return err_is(e) && e.kind != ERR_NOT_FOUND ? UINT32_MAX : l.count;
 }
 
+static struct err
+note_named(const char *name, void *ctx)
+{
+	return collect_names_add(ctx, name);
+}
+
+static bool
+is_named(const struct object_info *info, void *ctx)
+{
+	struct named_look *l = ctx;
+	char name[OBJECT_NAME_MAX];
+
+	snprintf(name, sizeof(name), "data/%.*s", (int)info->name.len,
+	    info->name.ptr);
+	l->all = !own_is(name) || collect_names_has(&l->names, name);
+	return l->all;
+}
+
+/* Whether the newest version names all data files of ours: who dies between
+ * writing one and naming it leaves it. */
+static bool
+names_all(struct object_dir *dir)
+{
+	struct named_look l = { .all = true };
+	struct arena arena;
+	struct table *t;
+	struct err e;
+
+	arena_init(&arena, COLLECT_ARENA_MAX);
+	e = table_load(dir, &arena, &t);
+	if (!err_is(e)) {
+		e = table_names(t, note_named, &l.names);
+		table_free(t);
+	}
+	if (!err_is(e))
+		e = object_list_names(dir, "data", is_named, &l);
+	if (e.kind == ERR_NOT_FOUND)
+		e = OK;
+	collect_names_free(&l.names);
+	arena_free(&arena);
+	return l.all && !err_is(e);
+}
+
 static bool
 looks_clean(struct object_dir *dir, struct shm_ref ref)
 {
@@ -269,7 +319,8 @@ looks_clean(struct object_dir *dir, struct shm_ref ref)
 	uint32_t at = 0;
 
 	if (count_names(dir, "_versions", ".manifest") > 1 ||
-	    count_names(dir, "_collect", ".manifest") > 0)
+	    count_names(dir, "_collect", ".manifest") > 0 ||
+	    !names_all(dir))
 		return false;
 	while (shm_store_aged_next(ref, &at, &aged)) {
 		struct uuid shard = shm_store_shard_uuid(ref, aged.shard);
@@ -296,9 +347,8 @@ collect_look(struct object_dir *dir, struct shm_ref ref)
 	slot = shm_store_slot(ref);
 	serial = atomic_load_explicit(&slot->serial, memory_order_acquire);
 	clean = looks_clean(dir, ref);
-	if (clean)
-		atomic_store_explicit(&slot->collected_serial, serial,
-		    memory_order_relaxed);
+	atomic_store_explicit(&slot->collected_serial, clean ? serial : 0,
+	    memory_order_relaxed);
 	shm_store_unpin(ref);
 	return !clean;
 }

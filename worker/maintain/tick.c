@@ -187,6 +187,11 @@ note_error(struct aged_store *a, struct err e)
 	atomic_store_explicit(&t->last_err_phase, a->phase,
 	    memory_order_relaxed);
 	a->late |= timeout && a->phase != TICK_ROTATE;
+	/* What it has left behind is in no view. */
+	if (a->phase != TICK_COLLECT)
+		atomic_store_explicit(
+		    &shm_store_slot(a->ref)->collected_serial, 0,
+		    memory_order_relaxed);
 	if (timeout)
 		shm_metric_add(METRIC_memwald_tick_timeouts_total, a->phase, 1);
 	log_err(LOG_WARN, e, "tick failed, the next one tries again store=%s "

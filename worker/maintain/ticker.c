@@ -85,13 +85,16 @@ warn_pending(struct shm_ref ref)
 		    (unsigned long long)info.pending_bytes);
 }
 
-/* A slot that a worker loaded: whether there is garbage nobody knows yet. */
+/* A slot that a worker loaded, or whose last try to do something failed: whether
+ * there is garbage nobody knows yet. */
 static bool
 is_unlooked(struct shm_ref ref, const struct shm_slot *slot)
 {
 	const struct again *a = &tickers.collect[ref.index];
 
 	return (a->at_ns == 0 || a->incarnation != ref.incarnation) &&
+	    atomic_load_explicit(&slot->pinned_version,
+	    memory_order_relaxed) == 0 &&
 	    atomic_load_explicit(&slot->collected_serial,
 	    memory_order_relaxed) != atomic_load_explicit(&slot->serial,
 	    memory_order_relaxed);

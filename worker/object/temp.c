@@ -224,6 +224,19 @@ temp_sync_step(int fd, uint64_t at, size_t len)
 	return OK;
 }
 
+/* Anything else may be an answer that was lost on its way: a network's. */
+static bool
+is_refusal(int os)
+{
+	switch (os) {
+	case EEXIST: case ENOENT: case ENOSPC: case EDQUOT: case EACCES:
+	case EPERM: case EROFS: case EMLINK: case ENAMETOOLONG: case ENOMEM:
+		return true;
+	default:
+		return false;
+	}
+}
+
 struct err
 temp_publish(int dir_fd, struct temp *t, const char *leaf)
 {
@@ -238,7 +251,8 @@ temp_publish(int dir_fd, struct temp *t, const char *leaf)
 	if (err_is(e))
 		return temp_injected(e, "link object");
 	if (linkat(dir_fd, t->name, dir_fd, leaf, 0) < 0)
-		return FAIL_OS(IO, "link object");
+		return is_refusal(errno) ? FAIL_OS(IO, "link object") :
+		    (struct err){ ERR_UNKNOWN, errno, "link object" };
 	FAULT_HERE(object_linked);
 	unlinkat(dir_fd, t->name, 0);
 	t->name[0] = '\0';

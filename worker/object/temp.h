@@ -13,7 +13,8 @@
  * was synced into its parent before.
  *
  * Death:	local.h.
- * Errors:	UNKNOWN: linked, but the directory could not be synced.
+ * Errors:	UNKNOWN: linked, but the directory could not be synced; or the
+ *		answer to the link was lost.
  */
 
 #include <dirent.h>
