@@ -28,7 +28,7 @@
 #define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections */
 #define HAND_LOOK_NS	 (50 * NS_PER_MS)
 #define HAND_WORKERS_NS	 (10 * NS_PER_SEC) /* who waits for peers has cut them */
-#define HAND_MAINTAIN_NS (500 * NS_PER_MS)
+#define HAND_MAINTAIN_NS (2 * NS_PER_SEC) /* its folds end at their next step */
 
 static const char *const state_names[] = {
 #define X(state, text) text,
