@@ -123,7 +123,8 @@ class MasterRestart(unittest.TestCase):
                     for k, c in enumerate(clients):
                         rows.append(c, kind, "r%d-%d" % (n, k), "1")
                 if n == 0:
-                    s.ctl("seal", "--all")
+                    # Of others there is but a tail.
+                    s.ctl("seal", kinds[0].store, "--kind=rollout")
             s.kill_all()
             s.workers_wanted = 2
             s.start()
