@@ -263,7 +263,11 @@ class Moves(unittest.TestCase):
             s, "orphans-adopt", "--dry-run"))
         self.assertNotIn(name, self.ordinals(s))
         self.run_script(s, "backlog-watch", "--once", status=3)
+        s.fault("fold_prepare=hold")
         self.run_script(s, "orphans-adopt")
+        self.assertIn("rows are not folded in", self.ask(
+            s, "retire", name, status=REFUSED))
+        s.fault("fold_prepare=off")
         self.assertIn("without an owner", self.run_script(s, "orphans-adopt"))
         self.assertEqual(self.ordinals(s)[name]["instance"], "one")
         self.assertEqual(s.status()["strays"], [])
