@@ -151,6 +151,9 @@ class Resize(unittest.TestCase):
         goes on listening."""
         with Server(workers=3, args=["--workers-max=3"]) as s:
             s.expect_panic = True
+            # Health is answered before all of them have started.
+            wait_for("all workers", lambda: all(
+                p["state"] == "running" for p in self.workers_of(s)))
             s.fault("worker_start=fail:5")
             rows = self.workers_of(s)
             s.kill(rows[0]["pid"])
