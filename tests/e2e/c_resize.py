@@ -69,6 +69,11 @@ class Resize(unittest.TestCase):
         return [p for p in ask(s, "workers")["processes"]
                 if p["role"] == "worker"]
 
+    def all_run(self, s):
+        """Health is answered before all of them have started."""
+        wait_for("all workers", lambda: all(
+            p["state"] == "running" for p in self.workers_of(s)))
+
     def test_under_load(self):
         with Server(workers=2, args=["--workers-max=6"]) as s, \
                 s.client() as c:
@@ -114,6 +119,7 @@ class Resize(unittest.TestCase):
         """One that does not get through is overtaken by the next."""
         with Server(workers=2, args=["--workers-max=4",
                                      "--drain-secs=60"]) as s:
+            self.all_run(s)
             held = s.raw()
             self.addCleanup(held.sock.close)
             last = self.workers_of(s)[1]["pid"]
@@ -135,6 +141,7 @@ class Resize(unittest.TestCase):
         """Connections that wait for a worker that is killed while it leaves
         are answered: it is started once more for them."""
         with Server(workers=2, args=["--workers-max=2"]) as s:
+            self.all_run(s)
             pid = self.workers_of(s)[1]["pid"]
             s.kill(pid, signal.SIGSTOP)
             asked = start(s, "resize", "1")
@@ -151,9 +158,7 @@ class Resize(unittest.TestCase):
         goes on listening."""
         with Server(workers=3, args=["--workers-max=3"]) as s:
             s.expect_panic = True
-            # Health is answered before all of them have started.
-            wait_for("all workers", lambda: all(
-                p["state"] == "running" for p in self.workers_of(s)))
+            self.all_run(s)
             s.fault("worker_start=fail:5")
             rows = self.workers_of(s)
             s.kill(rows[0]["pid"])
