@@ -500,7 +500,10 @@ seal_beside(void *arg)
 	struct seal_result r;
 	struct err *e = arg;
 
+	arena_init(&other.errors, 1u << 16);
 	*e = seal_shard(&other, 0, &r);
+	e->what = "";			/* it was in there */
+	arena_free(&other.errors);
 	return NULL;
 }
 
