@@ -132,7 +132,8 @@ is_claim_old(const struct wal_list *list)
 /*
  * Whether nobody but this server's workers can have written a shard since it
  * had no live claim here: its ordinal is ours and never was another's, and so
- * was the lease all the time. Before the server has a lease at all it serves nobody yet.
+ * was the lease all the time. Before the server has a lease at all it serves
+ * nobody yet.
  */
 static bool
 is_ours(uint32_t number)
