@@ -166,6 +166,15 @@ class Proxies(unittest.TestCase):
             self.assertEqual(load.failed, [])
         return [load.acked for load in loads]
 
+    def is_closed(self, server, proxy):
+        """Internal routes, which the server answers to its own machine."""
+        with server.client() as c:
+            c.get("/api/v1/internal/merge-executor").must(200)
+        for part in ("internal", "%69nternal"):
+            with Client(proxy.port, 10) as c:
+                self.assertIn(c.get("/api/v1/%s/merge-executor" % part).status,
+                              (403, 404))
+
     def test_no_client_notices(self):
         with contextlib.ExitStack() as stack:
             first = stack.enter_context(Server(
@@ -182,6 +191,8 @@ class Proxies(unittest.TestCase):
             for s in both:
                 for p in proxies:
                     p.sees(s.port, up=True)
+            for p in proxies:
+                self.is_closed(first, p)
             acked = self.through(both, proxies)
             for s in both:
                 self.stop(s)
