@@ -228,6 +228,7 @@ member_init(uint64_t orphan_grace_ns, uint64_t now_ns)
 bool
 member_is_gone(const struct shm_instance *i)
 {
-	return i->released ||
-	    i->silent_ns >= i->span_ns + member.orphan_grace_ns;
+	/* Who left in order may be back at once, before we look again. */
+	return i->silent_ns >= i->span_ns +
+	    (i->released ? 0 : member.orphan_grace_ns);
 }

@@ -47,7 +47,7 @@ uint64_t member_next_ns(uint64_t now_ns);
 bool member_is_home(uint32_t *workers);
 
 /* Another instance has been without a lease for longer than the grace, or left
- * in order: what it owned may be given to others. */
+ * in order a whole span ago: what it owned may be given to others. */
 bool member_is_gone(const struct shm_instance *);
 
 #endif

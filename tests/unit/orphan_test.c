@@ -4,6 +4,7 @@
 #include "shm/home.h"
 #include "master/backoff.h"
 #include "master/candidate.h"
+#include "master/member.h"
 
 static void
 must(struct err e)
@@ -110,6 +111,28 @@ others_count_while_they_live(void **state)
 	to = candidate_take(candidates_least(&found));
 	assert_string_equal(to.address, "there:1");
 	assert_null(candidates_get(&found, "late", 0));
+}
+
+static bool
+is_gone(const char *id)
+{
+	struct shm_instance i;
+	uint32_t index;
+
+	must(shm_instance_find(slice_of(id), &index));
+	shm_instance_get(index, &i);
+	return member_is_gone(&i);
+}
+
+/* One that is started again may hold its lease before we look again. */
+static void
+who_left_is_gone_after_its_span(void **state)
+{
+	(void)state;
+	see("restarts", 900, true);
+	see("left", 1000, true);
+	assert_false(is_gone("restarts"));
+	assert_true(is_gone("left"));
 }
 
 static void
@@ -227,6 +250,7 @@ main(void)
 		T(the_least_loaded_is_chosen),
 		T(others_count_while_they_live),
 		T(who_is_drained_gets_nothing),
+		T(who_left_is_gone_after_its_span),
 		T(names_tell_the_home),
 		cmocka_unit_test(waits_grow_and_differ),
 	};
