@@ -150,14 +150,5 @@ look(struct call *call)
 enum call_step
 command_adopt(struct call *call)
 {
-	switch (decide_step(call)) {
-	case DECIDE_NOW:
-		return decide(call);
-	case DECIDE_BROUGHT:
-		return look(call);
-	case DECIDE_WAIT:
-		return CALL_WAIT;
-	default:
-		return CALL_DONE;
-	}
+	return call_decide(call, decide, look);
 }

@@ -202,6 +202,22 @@ call_step(struct call *call, uint64_t now_ns)
 	return step;
 }
 
+enum call_step
+call_decide(struct call *call, enum call_step (*decide)(struct call *),
+    enum call_step (*look)(struct call *))
+{
+	switch (decide_step(call)) {
+	case DECIDE_NOW:
+		return decide(call);
+	case DECIDE_BROUGHT:
+		return look(call);
+	case DECIDE_WAIT:
+		return CALL_WAIT;
+	default:
+		return CALL_DONE;
+	}
+}
+
 bool
 call_late(const struct call *call)
 {

@@ -94,6 +94,11 @@ void call_end(struct call *);
 /* For commands: ends the call with a reason. */
 enum call_step call_refuse(struct call *, const char *fmt, ...)
     PRINTF_LIKE(2, 3);
+/* For commands that decide about ordinals (decide.h): their next step, which
+ * decides, or looks what became of what was decided. */
+enum call_step call_decide(struct call *,
+    enum call_step (*decide)(struct call *),
+    enum call_step (*look)(struct call *));
 /* For commands: this is the last step, the call ends LATE after it. */
 bool call_late(const struct call *);
 /* For commands that take long: how far they are, in each step. */

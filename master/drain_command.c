@@ -196,15 +196,7 @@ step(struct call *call, enum call_step (*decide)(struct call *),
 {
 	if (call->told)
 		return wait(call);
-	switch (decide_step(call)) {
-	case DECIDE_NOW:
-	case DECIDE_BROUGHT:
-		return decide(call);
-	case DECIDE_WAIT:
-		return CALL_WAIT;
-	default:
-		return CALL_DONE;
-	}
+	return call_decide(call, decide, decide);
 }
 
 enum call_step

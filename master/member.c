@@ -5,12 +5,11 @@
 #include "common/log.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
+#include "master/assign.h"
 #include "master/child.h"
 #include "master/drain.h"
-#include "master/mail.h"
 #include "master/member.h"
 
-#define JOB_NS		(20 * NS_PER_SEC)
 #define AGAIN_NS	(20 * NS_PER_MS)	/* doubled up to */
 #define AGAIN_MAX_NS	(5 * NS_PER_SEC)
 #define LOOK_NS		(20 * NS_PER_MS)	/* while something is awaited */
@@ -21,9 +20,7 @@ static struct {
 	enum member_state state;
 	uint32_t term;			/* in which ordinals are home, */
 	uint32_t workers;		/* of so many workers */
-	bool ordered;			/* a job, */
-	struct mail_question question;
-	uint64_t until_ns;		/* waited for until then */
+	struct assign assign;
 	uint32_t failures;
 	uint64_t due_ns;		/* no order before that */
 } member;
@@ -118,26 +115,20 @@ failed(struct err e, uint64_t now_ns)
 	member.due_ns = now_ns + wait_ns;
 }
 
-/* Whether a job that was ordered is still under way. */
+/* Whether a job that was ordered is still under way. If it came too late, the
+ * segment knows by now what another decided about the same ordinals: so we
+ * decide anew at once. */
 static bool
 is_waiting(uint64_t now_ns)
 {
-	struct mail_question *q = &member.question;
+	bool ordered = member.assign.ordered;
+	struct err e;
 
-	if (!member.ordered)
-		return false;
-	if (!mail_answered(q)) {
-		if (now_ns < member.until_ns)
-			return true;
-		mail_drop(q);
-		q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
-	}
-	member.ordered = false;
-	/* Too late: another decided about the same ordinals. What, the segment
-	 * knows by now, so we decide anew at once. */
-	if (err_is(q->err) && q->err.kind != ERR_CONFLICT)
-		failed(q->err, now_ns);
-	else
+	if (!assign_done(&member.assign, now_ns, &e))
+		return true;
+	if (err_is(e))
+		failed(e, now_ns);
+	else if (ordered)
 		member.failures = 0;
 	return false;
 }
@@ -152,8 +143,6 @@ is_home(const struct shm_lease *l)
 static void
 follow_lease(const struct shm_lease *l, uint64_t now_ns)
 {
-	struct shm_command c = { .kind = SHM_MAIL_JOB,
-	    .args = { SHM_JOB_ASSIGN } };
 	uint32_t workers = workers_now();
 
 	if (is_waiting(now_ns) || is_home(l) || now_ns < member.due_ns)
@@ -166,9 +155,7 @@ follow_lease(const struct shm_lease *l, uint64_t now_ns)
 		member.state = MEMBER_IN;
 		return;
 	}
-	mail_ask(&member.question, SHM_MAINTAINER, &c);
-	member.ordered = true;
-	member.until_ns = now_ns + JOB_NS;
+	assign_order(&member.assign, SHM_JOB_ASSIGN, now_ns);
 }
 
 enum member_state
@@ -201,7 +188,7 @@ member_next_ns(uint64_t now_ns)
 	struct shm_lease l;
 
 	shm_lease_get(&l);
-	if (member.state == MEMBER_JOINING || member.ordered)
+	if (member.state == MEMBER_JOINING || member.assign.ordered)
 		return now_ns + LOOK_NS;
 	return is_home(&l) ? UINT64_MAX :
 	    MAX(member.due_ns, now_ns + LOOK_NS);
@@ -214,7 +201,7 @@ member_is_home(uint32_t *workers)
 
 	shm_lease_get(&l);
 	*workers = member.workers;
-	return l.state == SHM_LEASE_HELD && !member.ordered && is_home(&l);
+	return l.state == SHM_LEASE_HELD && !member.assign.ordered && is_home(&l);
 }
 
 void

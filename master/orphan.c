@@ -4,17 +4,15 @@
 #include "common/log.h"
 #include "shm/home.h"
 #include "shm/metric.h"
-#include "shm/process.h"
 #include "shm/segment.h"
+#include "master/assign.h"
 #include "master/backoff.h"
 #include "master/candidate.h"
-#include "master/mail.h"
 #include "master/member.h"
 #include "master/orphan.h"
 
 #define LOOK_NS		(200 * NS_PER_MS)	/* between two looks */
 #define WAIT_NS		(20 * NS_PER_MS)	/* while a job is awaited */
-#define JOB_NS		(20 * NS_PER_SEC)
 #define PAUSE_MAX_NS	(2 * NS_PER_SEC)	/* where several may decide */
 
 static const struct backoff again = { 20 * NS_PER_MS, 5 * NS_PER_SEC };
@@ -25,10 +23,8 @@ static struct {
 	bool missed;			/* a look, since the last was just before */
 	uint32_t count;
 	uint64_t due_ns;		/* the earliest decision; 0: none waits */
-	bool ordered;			/* a job, */
-	uint32_t wanted;		/* for so many ordinals, */
-	struct mail_question question;
-	uint64_t until_ns;		/* waited for until then */
+	struct assign assign;
+	uint32_t wanted;		/* so many ordinals were in it */
 	uint32_t failures;
 	uint64_t again_ns;		/* no order before that */
 	/* When it may be decided about each; 0: it was no orphan. */
@@ -153,17 +149,6 @@ is_ripe(uint32_t index, const struct shm_ordinal *o, uint64_t now_ns)
 }
 
 static void
-order(uint64_t now_ns)
-{
-	struct shm_command c = { .kind = SHM_MAIL_JOB,
-	    .args = { SHM_JOB_ASSIGN } };
-
-	mail_ask(&orphan.question, SHM_MAINTAINER, &c);
-	orphan.ordered = true;
-	orphan.until_ns = now_ns + JOB_NS;
-}
-
-static void
 look(uint32_t workers, uint64_t now_ns)
 {
 	uint32_t i, count = MIN(shm_ordinal_count(), SHM_ORDINALS_DEFAULT);
@@ -187,32 +172,27 @@ look(uint32_t workers, uint64_t now_ns)
 	}
 	shm_metric_set(METRIC_memwald_orphans, 0, orphan.count);
 	if (orphan.wanted > 0)
-		order(now_ns);
+		assign_order(&orphan.assign, SHM_JOB_ASSIGN, now_ns);
 }
 
 static bool
 is_waiting(uint64_t now_ns)
 {
-	struct mail_question *q = &orphan.question;
+	struct err e;
 
-	if (!orphan.ordered)
+	if (!orphan.assign.ordered)
 		return false;
-	if (!mail_answered(q)) {
-		if (now_ns < orphan.until_ns)
-			return true;
-		mail_drop(q);
-		q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
-	}
-	orphan.ordered = false;
+	if (!assign_done(&orphan.assign, now_ns, &e))
+		return true;
 	orphan.looked_ns = 0;
-	/* Too late: the segment knows by now what another has decided. */
-	if (!err_is(q->err) || q->err.kind == ERR_CONFLICT) {
+	/* If it came too late the segment knows what another has decided. */
+	if (!err_is(e)) {
 		orphan.failures = 0;
 		return false;
 	}
 	if (orphan.failures++ == 0)
-		log_err(LOG_WARN, q->err, "orphans not assigned yet, trying "
-		    "again orphans=%u", orphan.wanted);
+		log_err(LOG_WARN, e, "orphans not assigned yet, trying again "
+		    "orphans=%u", orphan.wanted);
 	orphan.again_ns = now_ns + backoff_ns(&again, orphan.failures);
 	return false;
 }
@@ -238,7 +218,7 @@ orphan_next_ns(uint64_t now_ns)
 {
 	uint64_t next_ns = UINT64_MAX;
 
-	if (orphan.ordered)
+	if (orphan.assign.ordered)
 		return now_ns + WAIT_NS;
 	if (orphan.missed)
 		next_ns = orphan.looked_ns + LOOK_NS;

@@ -229,14 +229,5 @@ command_reassign(struct call *call)
 	if (call->operand_count < 2)
 		return call_refuse(call, "reassign: needs ORDINAL and "
 		    "INSTANCE[#WORKER]");
-	switch (decide_step(call)) {
-	case DECIDE_NOW:
-		return decide(call);
-	case DECIDE_BROUGHT:
-		return look(call);
-	case DECIDE_WAIT:
-		return CALL_WAIT;
-	default:
-		return CALL_DONE;
-	}
+	return call_decide(call, decide, look);
 }

@@ -206,14 +206,5 @@ command_retire(struct call *call)
 {
 	if (call->told)
 		return look_at_left(call);
-	switch (decide_step(call)) {
-	case DECIDE_NOW:
-		return decide(call);
-	case DECIDE_BROUGHT:
-		return look(call);
-	case DECIDE_WAIT:
-		return CALL_WAIT;
-	default:
-		return CALL_DONE;
-	}
+	return call_decide(call, decide, look);
 }
