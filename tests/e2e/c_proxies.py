@@ -1,7 +1,10 @@
 """Behind HAProxy and nginx with their shipped configurations: instances are
-restarted one after the other, and upgraded, and no client notices (D.2, D.3)."""
+restarted one after the other, and upgraded, and no client notices (D.2, D.3); of
+three one is killed for good: who was inside it asks again, no row is lost, and the
+others fold them (C.2)."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -9,10 +12,15 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 
+import memwal
+from c_leases import QUIET
 from client import Client, Lost
 from harness import LONG, ROOT, SLOW, Server, free_port, wait_for
+from rows import row
 from upgrade import Load, upgrade
 
 
@@ -20,9 +28,10 @@ def configured(name, ports, front, changes):
     """The shipped file, with our ports, and what else must be ours."""
     with open(os.path.join(ROOT, "ops", name)) as f:
         text = f.read()
-    changes = [("127.0.0.1:3001", "127.0.0.1:%d" % ports[0]),
-               ("127.0.0.1:3002", "127.0.0.1:%d" % ports[1]),
-               ("127.0.0.1:8080", "127.0.0.1:%d" % front), *changes]
+    changes = [("127.0.0.1:8080", "127.0.0.1:%d" % front),
+               *changes,
+               ("127.0.0.1:3001", "127.0.0.1:%d" % ports[0]),
+               ("127.0.0.1:3002", "127.0.0.1:%d" % ports[1])]
     for old, new in changes:
         if old not in text:
             raise AssertionError("%s: no %s" % (name, old))
@@ -86,11 +95,14 @@ class Haproxy(Proxy):
         text = configured("haproxy/haproxy.cfg", self.ports, self.port, [
             ("/run/haproxy/memwald.sock", self.socket),
             ("inter 1s", "inter 100ms"),
-            ("maxconn 20000", "maxconn 1000")])
+            ("maxconn 20000", "maxconn 1000"),
+            ("\tserver b 127.0.0.1:3002\n", "\tserver b 127.0.0.1:3002\n" +
+             "".join("\tserver %s 127.0.0.1:%d\n" % more
+                     for more in zip("cd", self.ports[2:])))])
         return ["haproxy", "-db", "-f", self.path("cfg", text)]
 
     def sees(self, port, up):
-        name = "ab"[self.ports.index(port)]
+        name = "abcd"[self.ports.index(port)]
         wait_for("the check of %s" % name, lambda: re.search(
             r"^memwald,%s,(.*,)?%s," % (name, "UP" if up else "DOWN"),
             self.ask("show stat"), re.M))
@@ -202,6 +214,153 @@ class Proxies(unittest.TestCase):
                 for p, rows in zip(proxies, acked):
                     there = {r["id"] for r in c.list(p.store)}
                     self.assertEqual(rows - there, set())
+
+
+class Stubborn:
+    """Clients that append, and read what was acknowledged, over connections that
+    they keep. Who gets no whole answer, or is told to come again, sends the same
+    row again, as a row's id lets him; what he got instead is kept."""
+
+    def __init__(self, port, store, clients):
+        self.port, self.store = port, store
+        self.acked, self.failures, self.wrong = set(), [], []
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(n,))
+                        for n in range(clients)]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for t in self.threads:
+            t.join()
+
+    def until_done(self, n, what, action, good):
+        """Its reply: again until it is done. Everybody has one request under
+        way; of which client, and when each that failed had begun."""
+        deadline = time.monotonic() + 60 * SLOW
+        while True:
+            began = time.monotonic()
+            try:
+                reply = action()
+                if reply.status == good:
+                    return reply
+                failure = (reply.status, reply.body)
+                waits = reply.status == 503 and b"lease" in reply.body
+            except Lost as e:
+                failure, waits = e, False
+            if not waits:		# else it was not taken, and he was told
+                self.failures.append((n, began, what, failure))
+            if began > deadline:
+                self.wrong.append((what, failure))
+                return None
+            time.sleep(0.05)
+
+    def _run(self, n):
+        k = 0
+        with Client(self.port, 60 * SLOW) as c:
+            while not self.over.wait(0.02):
+                name = "c%d-%d" % (n, k)
+                k += 1
+                if self.until_done(n, "append " + name, lambda: c.append(
+                        self.store, [row(name)]), 201) is None:
+                    return
+                self.acked.add(name)
+                reply = self.until_done(n, "get " + name, lambda: c.get(
+                    "/api/v1/rollouts/%s/records/%s?consistency=strong" % (
+                        self.store, name)), 200)
+                if reply is None or reply.json()["record"] is None:
+                    self.wrong.append((name, "was acknowledged and is gone"))
+                    return
+
+    def more(self, count):
+        before = len(self.acked)
+        wait_for("more load", lambda: len(self.acked) >= before + count
+                 or self.wrong)
+
+
+class Death(unittest.TestCase):
+    """Of three on one directory behind HAProxy one is killed, and never comes
+    back."""
+
+    def left(self, server, ordinal):
+        return json.loads(server.ctl("left", ordinal, "--json"))["left"]
+
+    def strong(self, port, store):
+        with Client(port, 60 * SLOW) as c:
+            return [r["id"] for r in c.list(store, consistency="strong")]
+
+    def is_refused(self, port):
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port)) != 0
+
+    def kill(self, gone, proxy):
+        """When nobody could have sent anything to it any more."""
+        gone.kill_all()
+        wait_for("its port to be free", lambda: self.is_refused(gone.port))
+        proxy.sees(gone.port, up=False)
+        return time.monotonic()
+
+    def test_one_of_three_is_killed(self):
+        args = [*QUIET, "--orphan-grace-secs=1"]
+        clients, count = (16, 2000) if LONG else (6, 60)
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(Server(
+                instance_id="a", workers=1, lease_secs=4, args=args))
+            second, gone = [stack.enter_context(Server(
+                instance_id=name, workers=1, lease_secs=span, args=args,
+                data_dir=first.data_dir)) for name, span in (("b", 4),
+                                                             ("gone", 1))]
+            all_three = (first, second, gone)
+            proxy = stack.enter_context(Haproxy(all_three))
+            for s in all_three:
+                proxy.sees(s.port, up=True)
+            with first.client() as c:
+                c.create(proxy.store)
+            with Stubborn(proxy.port, proxy.store, clients) as load:
+                load.more(count)
+                gone.ctl("seal", "--all")
+                load.more(count)
+                dead = self.kill(gone, proxy)
+                # It has left a generation and a tail: both are served.
+                self.assertGreater(self.left(first, "gone"), 0)
+                acked = set(load.acked)
+                for s in (proxy, first, second):
+                    self.assertEqual(
+                        acked - set(self.strong(s.port, proxy.store)), set())
+                load.more(count)
+                wait_for("others to fold what it has left",
+                         lambda: self.left(first, "gone") == 0)
+                print("folded %.1f s after the death, %d requests failed in "
+                      "it" % (time.monotonic() - dead, len(load.failures)))
+                load.more(count)
+            self.assertEqual(load.wrong, [])
+            # Who was inside it, once; and nobody since then.
+            self.assertEqual([f for f in load.failures if f[1] > dead], [])
+            who = [f[0] for f in load.failures]
+            self.assertEqual(len(who), len(set(who)), load.failures)
+            self.only_once(first, second, load.acked)
+
+    def only_once(self, first, second, acked):
+        """Everything that was sent is acknowledged by now."""
+        store = Haproxy.store
+        for s in (first, second):
+            self.assertEqual(sorted(self.strong(s.port, store)),
+                             sorted(acked))
+        for s in (first, second):
+            with s.client() as c:
+                c.merge_all(store)
+        shard = memwal.shards(first.store_dir(store))[
+            memwal.shard_uuid("gone")]
+        self.assertEqual(shard.generations, {})
+        with second.client() as c:
+            version = c.get("/api/v1/rollouts/" + store).must(200).json()[
+                "version"]
+            self.assertEqual(sorted(r["id"] for r in c.list(
+                store, version=version)), sorted(acked))
 
 
 if __name__ == "__main__":
