@@ -96,6 +96,7 @@ want(struct call *call, uint32_t index, const struct shm_ordinal *o)
 	struct shm_want w;
 
 	memset(&w, 0, sizeof(w));
+	w.reason = SHM_ORDINAL_BY_COMMAND;
 	if (!own(call, &w.to))
 		return CALL_DONE;
 	decide_want(call, index, o, &w);

@@ -137,6 +137,7 @@ decide(uint32_t index, const struct shm_ordinal *o)
 	memset(&want, 0, sizeof(want));
 	want.from_version = o->version;
 	want.to = candidate_take(to);
+	want.reason = SHM_ORDINAL_BY_DRAIN;
 	e = shm_ordinal_want(index, &want);
 	MUST(!err_is(e));
 	return true;

@@ -98,8 +98,8 @@ put_ordinals(const struct call *call, struct report *r, bool before)
 		if (err_is(shm_ordinal_get(i, &o)) || o.version == 0)
 			continue;
 		is = is_place(call, o.is.instance, o.is.worker);
-		was = o.was.version != 0 &&
-		    is_place(call, o.was.instance, o.was.worker);
+		was = o.was[0].version != 0 &&
+		    is_place(call, o.was[0].instance, o.was[0].worker);
 		if (before ? is : was && !is)
 			put_ordinal(r, &o);
 	}
@@ -165,7 +165,8 @@ decide_drain(struct call *call)
 		return say(call, "would drain", true);
 	memset(&want, 0, sizeof(want));
 	want.to = o.is;
-	want.drain = mark_of(call);
+	want.drain = (uint16_t)mark_of(call);
+	want.reason = SHM_ORDINAL_BY_COMMAND;
 	decide_want(call, marked(call), &o, &want);
 	return CALL_WAIT;
 }
@@ -232,7 +233,8 @@ undrained(const struct call *call, uint32_t worker, const struct shm_ordinal *o,
 	memset(want, 0, sizeof(*want));
 	want->to = o->is;
 	want->from_version = o->version;
-	want->undrain = worker == marked(call) ? mark_of(call) : 0;
+	want->undrain = worker == marked(call) ? (uint16_t)mark_of(call) : 0;
+	want->reason = SHM_ORDINAL_BY_COMMAND;
 	if (comes_home(call, worker, o) && o->owner != SHM_WORKER(worker)) {
 		want->to.state = SHM_ORDINAL_OWNED;
 		want->to.worker = worker;

@@ -86,18 +86,18 @@ put_time(struct report *r, uint64_t at_ms)
 static void
 put_history(struct report *r, const struct shm_ordinal *o)
 {
-	struct shm_assignment was = { .state = o->was.state,
-	    .worker = o->was.worker };
+	struct shm_assignment was = { .state = o->was[0].state,
+	    .worker = o->was[0].worker };
 	char owner[DECIDE_TEXT] = "";
 
-	snprintf(was.instance, sizeof(was.instance), "%s", o->was.instance);
-	if (o->was.version != 0)
+	snprintf(was.instance, sizeof(was.instance), "%s", o->was[0].instance);
+	if (o->was[0].version != 0)
 		decide_owner(&was, owner);
 	put_time(r, o->at_ms);
 	report_uint(r, o->at_ms);
 	report_text(r, "%s", owner);
-	report_uint(r, o->was.version);
-	report_uint(r, o->was.at_ms);
+	report_uint(r, o->was[0].version);
+	report_uint(r, o->was[0].at_ms);
 }
 
 static const char *

@@ -13,6 +13,9 @@
 #define AGAIN_NS	(20 * NS_PER_MS)	/* doubled up to */
 #define AGAIN_MAX_NS	(5 * NS_PER_SEC)
 #define LOOK_NS		(20 * NS_PER_MS)	/* while something is awaited */
+/* Between two times that something is taken back: who does not see our lease
+ * may take it again and again. */
+#define TAKE_BACK_NS	NS_PER_SEC
 
 static struct {
 	uint64_t orphan_grace_ns;
@@ -20,6 +23,7 @@ static struct {
 	enum member_state state;
 	uint32_t term;			/* in which ordinals are home, */
 	uint32_t workers;		/* of so many workers */
+	uint64_t looked;		/* nothing was taken, of this version */
 	struct assign assign;
 	uint32_t failures;
 	uint64_t due_ns;		/* no order before that */
@@ -81,25 +85,73 @@ wanted(uint32_t index, uint32_t workers, const struct shm_ordinal *o,
 	return o->version == 0 || memcmp(to, &o->is, sizeof(*to)) != 0;
 }
 
+static void
+want(uint32_t index, const struct shm_ordinal *o,
+    const struct shm_assignment *to)
+{
+	struct shm_want w;
+	struct err e;
+
+	memset(&w, 0, sizeof(w));
+	w.to = *to;
+	w.from_version = o->version;
+	w.reason = SHM_ORDINAL_BY_HOME;
+	e = shm_ordinal_want(index, &w);
+	MUST(!err_is(e));
+}
+
 /* How many ordinals are not yet as they shall be. */
 static uint32_t
 bring_home(uint32_t workers)
 {
 	uint32_t i, n = 0, count = shm_ordinal_count();
+	struct shm_assignment to;
 	struct shm_ordinal o;
-	struct shm_want want;
-	struct err e;
 
 	for (i = 0; i < count; i++) {
-		memset(&want, 0, sizeof(want));
+		memset(&to, 0, sizeof(to));
 		if (err_is(shm_ordinal_get(i, &o)) ||
-		    !wanted(i, workers, &o, &want.to))
+		    !wanted(i, workers, &o, &to))
 			continue;
-		want.from_version = o.version;
-		e = shm_ordinal_want(i, &want);
-		MUST(!err_is(e));
+		want(i, &o, &to);
 		n++;
 	}
+	return n;
+}
+
+/* Without a word of an operator, or not by one that still holds. */
+static bool
+is_taken(uint32_t worker, const struct shm_ordinal *o)
+{
+	return (o->reason == SHM_ORDINAL_BY_ORPHAN ||
+	    o->reason == SHM_ORDINAL_BY_DRAIN) &&
+	    o->owner != SHM_WORKER(worker) &&
+	    drain_marks(shm_instance_id(), worker) == 0;
+}
+
+/* How many of those that are home were taken since. */
+static uint32_t
+take_back(void)
+{
+	uint64_t version = shm_ordinal_version();
+	struct shm_assignment to;
+	struct shm_ordinal o;
+	uint32_t i, n = 0;
+
+	if (version == member.looked)
+		return 0;
+	for (i = 0; i < member.workers; i++) {
+		if (err_is(shm_ordinal_get(i, &o)) || !is_taken(i, &o))
+			continue;
+		log_info("ordinal went to another while its worker runs here, "
+		    "taken back ordinal=%s owner=%s why=%s", o.name,
+		    o.is.instance, shm_ordinal_reason_name(o.reason));
+		to = home_of(i);
+		want(i, &o, &to);
+		n++;
+	}
+	if (n == 0)
+		member.looked = version;
 	return n;
 }
 
@@ -145,8 +197,16 @@ follow_lease(const struct shm_lease *l, uint64_t now_ns)
 {
 	uint32_t workers = workers_now();
 
-	if (is_waiting(now_ns) || is_home(l) || now_ns < member.due_ns)
+	if (is_waiting(now_ns) || l->state != SHM_LEASE_HELD ||
+	    now_ns < member.due_ns)
 		return;
+	if (is_home(l)) {
+		if (take_back() == 0)
+			return;
+		assign_order(&member.assign, SHM_JOB_ASSIGN, now_ns);
+		member.due_ns = now_ns + TAKE_BACK_NS;
+		return;
+	}
 	if (bring_home(workers) == 0) {
 		log_info("ordinals are home term=%u ordinals=%u", l->terms,
 		    workers);
@@ -190,7 +250,8 @@ member_next_ns(uint64_t now_ns)
 	shm_lease_get(&l);
 	if (member.state == MEMBER_JOINING || member.assign.ordered)
 		return now_ns + LOOK_NS;
-	return is_home(&l) ? UINT64_MAX :
+	return is_home(&l) && (l.state != SHM_LEASE_HELD ||
+	    shm_ordinal_version() == member.looked) ? UINT64_MAX :
 	    MAX(member.due_ns, now_ns + LOOK_NS);
 }
 

@@ -10,9 +10,11 @@
  * after a loss, the ordinals come home: those of the workers that run are
  * wanted for them, whoever had them meanwhile, and what is assigned to a worker
  * of ours that does not run is orphaned. The same when the number of workers
- * changes; those who leave keep theirs until they have left. Between that
- * nothing is taken back: what an operator moves stays moved. What he drains
- * (drain.h) stays where it is, whatever starts.
+ * changes; those who leave keep theirs until they have left. Between that what
+ * an operator moves stays moved; what he drains (drain.h) stays where it is,
+ * whatever starts. But what others decided by themselves comes home at once:
+ * they took us for gone when we were not (we restarted between two looks of
+ * theirs), or a drain that moved it has been undone.
  *
  * A start waits for that: before it is done no worker runs, and connections
  * wait in the sockets' queues. It waits for as long as another's lease has to be

@@ -24,7 +24,9 @@ static struct {
 	uint32_t count;
 	uint64_t due_ns;		/* the earliest decision; 0: none waits */
 	struct assign assign;
-	uint32_t wanted;		/* so many ordinals were in it */
+	enum shm_job job;		/* that was ordered last */
+	bool fresh;			/* a look has just ended */
+	uint32_t ripe;			/* so many ordinals may be decided about */
 	uint32_t failures;
 	uint64_t again_ns;		/* no order before that */
 	/* When it may be decided about each; 0: it was no orphan. */
@@ -107,7 +109,7 @@ choose(const struct shm_ordinal *o)
 }
 
 static void
-decide(uint32_t index, const struct shm_ordinal *o)
+decide(uint32_t index, const struct shm_ordinal *o, bool fresh)
 {
 	struct candidate *to = choose(o);
 	struct shm_want want;
@@ -115,12 +117,15 @@ decide(uint32_t index, const struct shm_ordinal *o)
 
 	if (to == NULL)
 		return;
+	orphan.ripe++;
+	if (!fresh)
+		return;
 	memset(&want, 0, sizeof(want));
 	want.from_version = o->version;
 	want.to = candidate_take(to);
+	want.reason = SHM_ORDINAL_BY_ORPHAN;
 	e = shm_ordinal_want(index, &want);
 	MUST(!err_is(e));
-	orphan.wanted++;
 	log_info("orphan goes to another ordinal=%s state=%s owner=%s "
 	    "instance=%s worker=%u", o->name,
 	    shm_ordinal_state_name(o->is.state), o->is.instance,
@@ -148,31 +153,46 @@ is_ripe(uint32_t index, const struct shm_ordinal *o, uint64_t now_ns)
 	return false;
 }
 
+/* fresh: leases and assignments were looked at just before; else that is
+ * ordered, if there is anything to decide. */
 static void
-look(uint32_t workers, uint64_t now_ns)
+look(uint32_t workers, uint64_t now_ns, bool fresh)
 {
 	uint32_t i, count = MIN(shm_ordinal_count(), SHM_ORDINALS_DEFAULT);
 	bool found = false;
 	struct shm_ordinal o;
 
-	orphan.count = orphan.wanted = 0;
+	orphan.count = orphan.ripe = 0;
 	orphan.due_ns = 0;
 	for (i = 0; i < count; i++) {
-		/* A want is an operator's, or one of ours that failed. */
+		/* What is wanted is another decider's. */
 		if (err_is(shm_ordinal_get(i, &o)) ||
-		    !is_ripe(i, &o, now_ns) || orphan.plan.manual)
+		    !is_ripe(i, &o, now_ns) || orphan.plan.manual || o.wanted)
 			continue;
 		if (!found)
 			candidates_find(&orphan.candidates, workers);
 		found = true;
-		if (o.wanted)
-			orphan.wanted++;
-		else
-			decide(i, &o);
+		decide(i, &o, fresh);
 	}
 	shm_metric_set(METRIC_memwald_orphans, 0, orphan.count);
-	if (orphan.wanted > 0)
-		assign_order(&orphan.assign, SHM_JOB_ASSIGN, now_ns);
+	if (orphan.ripe == 0)
+		return;
+	orphan.job = fresh ? SHM_JOB_ASSIGN : SHM_JOB_LOOK;
+	assign_order(&orphan.assign, orphan.job, now_ns);
+}
+
+/* What was decided is not brought later, by another's job: it would be old. */
+static void
+take_back_wants(void)
+{
+	uint32_t i, count = shm_ordinal_count();
+	struct shm_want want;
+
+	for (i = 0; i < count; i++) {
+		if (shm_ordinal_wanted(i, &want) &&
+		    want.reason == SHM_ORDINAL_BY_ORPHAN)
+			shm_ordinal_want_end(i, &want);
+	}
 }
 
 static bool
@@ -185,14 +205,17 @@ is_waiting(uint64_t now_ns)
 	if (!assign_done(&orphan.assign, now_ns, &e))
 		return true;
 	orphan.looked_ns = 0;
+	orphan.fresh = !err_is(e) && orphan.job == SHM_JOB_LOOK;
 	/* If it came too late the segment knows what another has decided. */
 	if (!err_is(e)) {
-		orphan.failures = 0;
+		if (!orphan.fresh)
+			orphan.failures = 0;
 		return false;
 	}
+	take_back_wants();
 	if (orphan.failures++ == 0)
 		log_err(LOG_WARN, e, "orphans not assigned yet, trying again "
-		    "orphans=%u", orphan.wanted);
+		    "orphans=%u", orphan.ripe);
 	orphan.again_ns = now_ns + backoff_ns(&again, orphan.failures);
 	return false;
 }
@@ -201,16 +224,20 @@ void
 orphan_step(uint64_t now_ns)
 {
 	uint32_t workers;
+	bool fresh;
 
-	if (is_waiting(now_ns) || now_ns < orphan.again_ns ||
-	    !member_is_home(&workers))
+	if (is_waiting(now_ns))
+		return;
+	fresh = orphan.fresh;
+	orphan.fresh = false;
+	if (now_ns < orphan.again_ns || !member_is_home(&workers))
 		return;
 	orphan.missed = now_ns < orphan.looked_ns + LOOK_NS;
 	if (orphan.missed && (orphan.due_ns == 0 || now_ns < orphan.due_ns))
 		return;
 	orphan.looked_ns = now_ns;
 	orphan.missed = false;
-	look(workers, now_ns);
+	look(workers, now_ns, fresh);
 }
 
 uint64_t

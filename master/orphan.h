@@ -12,12 +12,13 @@
  * Its home decides, if that lives: an ordinal whose worker runs goes to that one,
  * all others to the least loaded (candidate.h), at once. Of a home that is gone
  * every instance decides that is left, each after a pause of its own, so that
- * not all do it together. Compare and set settles it: who comes too late finds
- * that it is no orphan any more. With --orphans=manual nothing is decided here;
- * status tells of them.
+ * not all do it together. Before anything is decided leases and assignments are
+ * looked at anew: who restarted may hold his lease again. Compare and set settles
+ * it: who comes too late finds that it is no orphan any more. With
+ * --orphans=manual nothing is decided here; status tells of them.
  *
- * Decided once, nothing is taken back: only a home that comes back takes what is
- * its own (member.h), and it is asked nothing else.
+ * Decided once, nothing is taken back: only a home that comes back, or never was
+ * away, takes what is its own (member.h), and it is asked nothing else.
  *
  * Death:	nothing is kept but pauses; the next master decides anew.
  * Lifetime:	one a master; its memory is fixed.

@@ -189,6 +189,7 @@ decide(struct call *call)
 	uint32_t index;
 
 	memset(&want, 0, sizeof(want));
+	want.reason = SHM_ORDINAL_BY_COMMAND;
 	if (!read_target(call, &want.to) ||
 	    !decide_find(call, call->operands[0], &index, &o) ||
 	    !choose(call, &o, &want.to))

@@ -177,6 +177,7 @@ look_at_left(struct call *call)
 		return say(call, &d->before, "would retire");
 	memset(&want, 0, sizeof(want));
 	want.to.state = SHM_ORDINAL_RETIRED;
+	want.reason = SHM_ORDINAL_BY_COMMAND;
 	/* On what it was before the look: nobody had it since. */
 	decide_want(call, d->index, &d->before, &want);
 	call->told = false;

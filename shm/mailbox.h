@@ -76,7 +76,8 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 	X(ASSIGN, "assign")	/* bring wants into the chain of assignments; \
 				 * reply: CONFLICT, some came too late; arg 0: \
 				 * how many stand */ \
-	X(LOOK,	  "look")	/* at leases and assignments, now */ \
+	X(LOOK,	  "look")	/* at leases and assignments, now; reply: what \
+				 * came of it */ \
 	X(LEFT,	  "left")	/* what is not folded of that shard, in all \
 				 * stores: from kind arg 1 and the store in text \
 				 * on; reply: where it is (text), arg 0: kind, \

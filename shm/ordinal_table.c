@@ -49,6 +49,18 @@ shm_ordinal_state_name(uint32_t state)
 	return state < SHM_ORDINAL_STATE_COUNT ? state_names[state] : "unknown";
 }
 
+static const char *const reason_names[] = {
+#define X(reason, text) text,
+	SHM_ORDINAL_REASONS(X)
+#undef X
+};
+
+const char *
+shm_ordinal_reason_name(uint32_t reason)
+{
+	return reason < SHM_ORDINAL_REASON_COUNT ? reason_names[reason] : "";
+}
+
 uint64_t
 shm_ordinal_table_bytes(const struct shm_config *cfg)
 {
@@ -212,7 +224,8 @@ shm_ordinal_get(uint32_t index, struct shm_ordinal *o)
 	o->is = e->now.is;
 	o->version = e->now.version;
 	o->at_ms = e->now.at_ms;
-	o->was = e->now.was;
+	o->reason = e->now.reason;
+	memcpy(o->was, e->now.was, sizeof(o->was));
 	o->drained = e->now.drained;
 	o->wanted = atomic_load(&e->wanted);
 	shm_mutex_unlock(&table->mutex);
@@ -305,7 +318,7 @@ shm_ordinal_assign(uint32_t index, const struct shm_news *news, bool *changed)
 	shm_mutex_lock(&table->mutex);
 	*changed = news->version > now->version;
 	if (*changed) {
-		bool missed = news->was.version > now->version;
+		bool missed = news->was[0].version > now->version;
 
 		table->undo = *now;
 		atomic_store(&table->undo_index, index);

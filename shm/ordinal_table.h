@@ -54,7 +54,26 @@ enum shm_ordinal_state {
 
 const char *shm_ordinal_state_name(uint32_t);
 
+/* Why an ordinal is where it is. What nobody has ordered, its home takes back
+ * (master/member.h). */
+#define SHM_ORDINAL_REASONS(X) \
+	X(UNKNOWN,	"")		/* not told */ \
+	X(HOME,		"home")		/* its home started, or has no worker */ \
+	X(ORPHAN,	"orphan")	/* its owner was gone */ \
+	X(DRAIN,	"drain")	/* its owner is drained */ \
+	X(COMMAND,	"command")	/* an operator's word */
+
+enum shm_ordinal_reason {
+#define X(reason, text) SHM_ORDINAL_BY_##reason,
+	SHM_ORDINAL_REASONS(X)
+#undef X
+	SHM_ORDINAL_REASON_COUNT
+};
+
+const char *shm_ordinal_reason_name(uint32_t);
+
 #define SHM_ORDINAL_NAME_MAX 279
+#define SHM_ORDINAL_PASTS 4u		/* assignments before, that are kept */
 
 struct shm_assignment {
 	enum shm_ordinal_state state;
@@ -74,6 +93,7 @@ struct shm_past {			/* an assignment that was */
 	uint64_t version;		/* 0: there was none */
 	uint64_t at_ms;			/* wall clock of who made it */
 	char instance[SHM_INSTANCE_TEXT];
+	uint32_t reason;		/* enum shm_ordinal_reason */
 };
 
 struct shm_ordinal {			/* a copy */
@@ -82,7 +102,8 @@ struct shm_ordinal {			/* a copy */
 	struct shm_assignment is;
 	uint64_t version;		/* of the chain; 0: the default */
 	uint64_t at_ms;			/* when it became that */
-	struct shm_past was;		/* before it */
+	uint32_t reason;		/* enum shm_ordinal_reason */
+	struct shm_past was[SHM_ORDINAL_PASTS];	/* before it, newest first */
 	uint32_t drained;		/* SHM_DRAINED bits */
 	uint16_t owner;			/* process slot, SHM_NOBODY: not here */
 	bool wanted;			/* there is a want for it */
@@ -91,7 +112,8 @@ struct shm_ordinal {			/* a copy */
 struct shm_want {
 	struct shm_assignment to;
 	uint64_t from_version;		/* of what the decision was made on */
-	uint32_t drain, undrain;	/* SHM_DRAINED bits; others stay */
+	uint16_t drain, undrain;	/* SHM_DRAINED bits; others stay */
+	uint32_t reason;		/* enum shm_ordinal_reason */
 };
 
 static_assert(sizeof(struct shm_want) == 280, "no holes: compared as bytes");
@@ -112,7 +134,8 @@ struct shm_news {
 	uint64_t version;
 	uint64_t at_ms;
 	uint32_t drained;
-	struct shm_past was;
+	uint32_t reason;
+	struct shm_past was[SHM_ORDINAL_PASTS];
 };
 
 /* Changes all of it unless this version or a newer one is known: then *changed

@@ -135,8 +135,8 @@ a_drain_is_in_the_chain(void **state)
 	want(1, SHM_ORDINAL_OWNED, "peer", 0, 1);
 	bring(1, 0);
 	assert_int_equal(ordinal(1).drained, SHM_DRAINED_WORKER);
-	assert_string_equal(ordinal(1).was.instance, "host");
-	assert_int_equal(ordinal(1).was.version, 1);
+	assert_string_equal(ordinal(1).was[0].instance, "host");
+	assert_int_equal(ordinal(1).was[0].version, 1);
 	see_ok(assignment_load(dir, &arena, &t));
 	assert_int_equal(t.ordinals[0].drained, SHM_DRAINED_WORKER);
 	w = (struct shm_want){ .to = w.to, .from_version = 2,
@@ -145,6 +145,40 @@ a_drain_is_in_the_chain(void **state)
 	bring(1, 0);
 	assert_int_equal(ordinal(1).drained, 0);
 	assert_int_equal(ordinal(1).version, 3);
+}
+
+/* Why an ordinal is where it is goes with its owner, into the chain, its history
+ * and the segment. */
+static void
+reasons_go_with_the_owner(void **state)
+{
+	struct shm_want w = { .to = { SHM_ORDINAL_OWNED, 1, "host", "" },
+	    .reason = SHM_ORDINAL_BY_HOME };
+	struct assignment t;
+
+	(void)state;
+	see_ok(shm_ordinal_want(1, &w));
+	bring(1, 0);
+	w.to = (struct shm_assignment){ SHM_ORDINAL_OWNED, 0, "peer", "p:1" };
+	w.from_version = 1;
+	w.reason = SHM_ORDINAL_BY_ORPHAN;
+	see_ok(shm_ordinal_want(1, &w));
+	bring(1, 0);
+	/* Another address, a mark: he is there for the same reason. */
+	w.to = (struct shm_assignment){ SHM_ORDINAL_OWNED, 0, "peer", "p:2" };
+	w.from_version = 2;
+	w.drain = SHM_DRAINED_WORKER;
+	w.reason = SHM_ORDINAL_BY_COMMAND;
+	see_ok(shm_ordinal_want(1, &w));
+	bring(1, 0);
+	assert_int_equal(ordinal(1).version, 3);
+	assert_int_equal(ordinal(1).reason, SHM_ORDINAL_BY_ORPHAN);
+	assert_int_equal(ordinal(1).was[1].reason, SHM_ORDINAL_BY_HOME);
+	assert_int_equal(ordinal(1).was[1].version, 1);
+	see_ok(assignment_load(dir, &arena, &t));
+	assert_int_equal(t.ordinals[0].now.reason, SHM_ORDINAL_BY_ORPHAN);
+	assert_int_equal(t.ordinals[0].history[1].reason,
+	    SHM_ORDINAL_BY_HOME);
 }
 
 /* Decided on what was not the newest any more: dropped, and told. */
@@ -407,6 +441,7 @@ main(void)
 		T(wants_become_the_assignment),
 		T(history_is_bounded_and_newest_first),
 		T(a_drain_is_in_the_chain),
+		T(reasons_go_with_the_owner),
 		T(a_late_want_changes_nothing),
 		T(another_instances_ordinals_are_learned),
 		T(who_may_claim),

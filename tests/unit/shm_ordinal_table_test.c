@@ -123,11 +123,11 @@ stays_are_counted(void **state)
 	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
 	assert_int_equal(shm_ordinal_moves(3), moves);
 	news.version = 63;
-	news.was = (struct shm_past){ .version = 60 };
+	news.was[0] = (struct shm_past){ .version = 60 };
 	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
 	assert_int_equal(shm_ordinal_moves(3), moves);
 	news.version = 66;		/* 65: who knows whose */
-	news.was.version = 65;
+	news.was[0].version = 65;
 	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
 	assert_int_equal(shm_ordinal_moves(3), moves + 1);
 	assert_err(assign_to(3, 1, SHM_ORDINAL_OWNED, 67, &changed), ERR_OK);
@@ -141,7 +141,7 @@ stays_are_counted(void **state)
 	assert_false(shm_ordinal_here(3) || shm_ordinal_guest(3));
 	news.version = 69;
 	snprintf(news.is.instance, sizeof(news.is.instance), "other");
-	news.was.version = 68;
+	news.was[0].version = 68;
 	assert_err(shm_ordinal_assign(3, &news, &changed), ERR_OK);
 	assert_int_equal(shm_ordinal_moves(3), moves + 4);
 	assert_false(shm_ordinal_aged(3) || shm_ordinal_here(3));
@@ -260,7 +260,9 @@ owners_are_of_this_instance(void **state)
 	struct shm_news news = { .version = 30000, .at_ms = 7,
 	    .is = { SHM_ORDINAL_OWNED, 1, "peer", "peer:1" },
 	    .drained = SHM_DRAINED_WORKER,
-	    .was = { SHM_ORDINAL_OWNED, 2, 29999, 6, "before" } };
+	    .reason = SHM_ORDINAL_BY_COMMAND,
+	    .was = { { SHM_ORDINAL_OWNED, 2, 29999, 6, "before",
+	    SHM_ORDINAL_BY_HOME }, { SHM_ORDINAL_ORPHANED, 0, 9, 1, "", 0 } } };
 	struct shm_ordinal o;
 	uint32_t index;
 	bool changed;
@@ -275,7 +277,11 @@ owners_are_of_this_instance(void **state)
 	assert_string_equal(o.is.address, "peer:1");
 	assert_int_equal(o.at_ms, 7);
 	assert_int_equal(o.drained, SHM_DRAINED_WORKER);
-	assert_memory_equal(&o.was, &news.was, sizeof(o.was));
+	assert_int_equal(o.reason, SHM_ORDINAL_BY_COMMAND);
+	assert_string_equal(o.was[0].instance, "before");
+	assert_int_equal(o.was[0].version, 29999);
+	assert_int_equal(o.was[0].reason, SHM_ORDINAL_BY_HOME);
+	assert_int_equal(o.was[1].version, 9);
 	assert_err(assign_to(3, 1, SHM_ORDINAL_OWNED, 30001, &changed), ERR_OK);
 	assert_err(shm_ordinal_get(3, &o), ERR_OK);
 	assert_int_equal(o.owner, SHM_WORKER(1));
@@ -288,9 +294,9 @@ static void
 wants_are_replaced_and_ended(void **state)
 {
 	struct shm_want a = { { SHM_ORDINAL_MOVING, 1, "host", "" }, 7,
-	    0, 0 };
+	    0, 0, 0 };
 	struct shm_want b = { { SHM_ORDINAL_ORPHANED, 0, "", "" }, 8,
-	    SHM_DRAINED_WORKER, 0 };
+	    SHM_DRAINED_WORKER, 0, 0 };
 	struct shm_want got;
 	struct shm_ordinal o;
 

@@ -108,6 +108,10 @@ run(struct op *op)
 			run_assign(&cluster.jobs[i]);
 		else if (cluster.jobs[i].command.args[0] == SHM_JOB_LEFT)
 			run_left(&cluster.jobs[i]);
+		else if (cluster.jobs[i].command.args[0] == SHM_JOB_LOOK)
+			cluster.jobs[i].err = cluster.round ?
+			    cluster.round_err :
+			    FAIL(UNAVAILABLE, "the server leaves");
 	}
 	if (cluster.release) {
 		struct err e = lease_release(&cluster.lease);

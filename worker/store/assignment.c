@@ -44,6 +44,22 @@ read_state(struct arena *a, const struct json *j, enum shm_ordinal_state *state)
 }
 
 static struct err
+read_reason(struct arena *a, const struct json *j,
+    enum shm_ordinal_reason *reason)
+{
+	struct slice text = { 0 };
+	struct err e = json_get_text(a, j, "why", JSON_OPTIONAL, &text);
+	uint32_t r;
+
+	*reason = SHM_ORDINAL_BY_UNKNOWN;
+	for (r = 0; r < SHM_ORDINAL_REASON_COUNT && !err_is(e); r++) {
+		if (slice_eq(text, slice_of(shm_ordinal_reason_name(r))))
+			*reason = (enum shm_ordinal_reason)r;
+	}
+	return e;
+}
+
+static struct err
 read_change(struct arena *a, const struct json *j, struct assignment_change *c)
 {
 	uint64_t worker = 0;
@@ -59,6 +75,8 @@ read_change(struct arena *a, const struct json *j, struct assignment_change *c)
 		e = json_get_uint64(a, j, "worker", JSON_REQUIRED, &worker);
 	if (!err_is(e))
 		e = json_get_uint64(a, j, "at_ms", JSON_REQUIRED, &c->at_ms);
+	if (!err_is(e))
+		e = read_reason(a, j, &c->reason);
 	if (!err_is(e) && (worker >= SHM_WORKERS_LIMIT ||
 	    c->instance.len >= SHM_INSTANCE_TEXT))
 		e = FAIL(CORRUPT, "owner of an ordinal");
@@ -189,20 +207,21 @@ static struct shm_news
 news_of(const struct assignment_ordinal *o)
 {
 	struct shm_news n = { .version = o->now.version,
-	    .at_ms = o->now.at_ms, .drained = o->drained };
+	    .at_ms = o->now.at_ms, .drained = o->drained,
+	    .reason = o->now.reason };
+	uint32_t i;
 
 	n.is.state = o->now.state;
 	n.is.worker = o->now.worker;
 	copy_text(n.is.instance, o->now.instance);
 	copy_text(n.is.address, o->address);
-	if (o->history_count > 0) {
-		const struct assignment_change *was = &o->history[0];
+	for (i = 0; i < o->history_count; i++) {
+		const struct assignment_change *was = &o->history[i];
 
-		n.was.state = was->state;
-		n.was.worker = was->worker;
-		n.was.version = was->version;
-		n.was.at_ms = was->at_ms;
-		copy_text(n.was.instance, was->instance);
+		n.was[i] = (struct shm_past){ .state = was->state,
+		    .worker = was->worker, .version = was->version,
+		    .at_ms = was->at_ms, .reason = was->reason };
+		copy_text(n.was[i].instance, was->instance);
 	}
 	return n;
 }
@@ -228,9 +247,9 @@ static void
 apply(const struct assignment *t)
 {
 	struct shm_news news;
+	bool changed, any = false;
 	uint32_t i, index;
 	uint16_t before;
-	bool changed;
 	struct err e;
 
 	for (i = 0; i < t->count; i++) {
@@ -243,12 +262,16 @@ apply(const struct assignment *t)
 			e = shm_ordinal_assign(index, &news, &changed);
 		if (!err_is(e) && changed)
 			tell_owner(before, index);
+		any |= !err_is(e) && changed;
 		if (err_is(e))
 			log_err(LOG_WARN, e, "ordinal passed over, its shards "
 			    "are nobody's here ordinal=%.*s",
 			    (int)o->name.len, o->name.ptr);
 	}
 	shm_ordinal_version_raise(t->version);
+	/* It may have to decide about it. */
+	if (any)
+		shm_mailbox_wake(SHM_MASTER);
 }
 
 struct err
@@ -306,6 +329,9 @@ write_change(struct json_writer *w, const struct assignment_change *c)
 	json_write_text(w, "instance", c->instance);
 	json_write_uint64(w, "worker", c->worker);
 	json_write_uint64(w, "at_ms", c->at_ms);
+	if (c->reason != SHM_ORDINAL_BY_UNKNOWN)
+		json_write_text(w, "why",
+		    slice_of(shm_ordinal_reason_name(c->reason)));
 }
 
 static void
@@ -393,20 +419,28 @@ drained_by(uint32_t drained, const struct shm_want *want)
 }
 
 static bool
+is_owned_so(const struct assignment_ordinal *o, const struct shm_assignment *to)
+{
+	return o->now.state == to->state && o->now.worker == to->worker &&
+	    slice_eq(o->now.instance, slice_of(to->instance));
+}
+
+static bool
 is_so(const struct assignment_ordinal *o, const struct shm_want *want)
 {
-	const struct shm_assignment *to = &want->to;
-
 	return o->drained == drained_by(o->drained, want) &&
-	    o->now.state == to->state && o->now.worker == to->worker &&
-	    slice_eq(o->now.instance, slice_of(to->instance)) &&
-	    slice_eq(o->address, slice_of(to->address));
+	    is_owned_so(o, &want->to) &&
+	    slice_eq(o->address, slice_of(want->to.address));
 }
 
 static void
 change(struct assignment_ordinal *o, const struct shm_want *want,
     uint64_t version)
 {
+	enum shm_ordinal_reason reason = is_owned_so(o, &want->to) &&
+	    o->now.version != 0 ? o->now.reason :
+	    (enum shm_ordinal_reason)want->reason;
+
 	if (o->now.version != 0) {
 		memmove(&o->history[1], &o->history[0],
 		    (ASSIGNMENT_HISTORY - 1) * sizeof(o->history[0]));
@@ -416,7 +450,7 @@ change(struct assignment_ordinal *o, const struct shm_want *want,
 	}
 	o->now = (struct assignment_change){ version, want->to.state,
 	    want->to.worker, slice_of(want->to.instance),
-	    clock_wall_us() / 1000 };
+	    clock_wall_us() / 1000, reason };
 	o->address = slice_of(want->to.address);
 	o->drained = drained_by(o->drained, want);
 }

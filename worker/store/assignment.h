@@ -8,16 +8,18 @@
  *	{"version":7,"writer":UUID,"ordinals":[
  *	  {"name":"a#1","shard":UUID,"version":7,"state":"owned",
  *	   "instance":"a","worker":1,"address":"10.0.0.1:3000","at_ms":...,
- *	   "drained":1,
+ *	   "drained":1,"why":"command",
  *	   "history":[{"version":3,"state":...,"instance":...,"worker":...,
- *	     "at_ms":...},...]}]}
+ *	     "at_ms":...,"why":"home"},...]}]}
  *
  * One chain for all ordinals, so that what moves together moves in one step,
  * and one look tells a claimer all. An ordinal's version is that of the chain
  * in which it last changed; its history has the assignments before, at most
  * ASSIGNMENT_HISTORY, newest first. An ordinal that no version names is its
  * home's: of the instance and the worker slot in its name. "drained" has the
- * bits of SHM_DRAINED (shm/ordinal_table.h); it is left out when it is 0.
+ * bits of SHM_DRAINED (shm/ordinal_table.h); it is left out when it is 0. "why"
+ * is a word of SHM_ORDINAL_REASONS: it stays while the owner does, and is left
+ * out where nobody told it; one that is not known counts as left out.
  *
  * The segment has a cache of it (shm/ordinal_table.h), which any process brings
  * up to date. What shall change, the master writes there as wants; the
@@ -45,7 +47,7 @@
 #include "shm/ordinal_table.h"
 #include "worker/object/object.h"
 
-#define ASSIGNMENT_HISTORY	4u
+#define ASSIGNMENT_HISTORY	SHM_ORDINAL_PASTS
 #define ASSIGNMENT_KEEP		16u	/* versions that stay */
 
 struct assignment_change {
@@ -54,6 +56,7 @@ struct assignment_change {
 	uint32_t worker;
 	struct slice instance;
 	uint64_t at_ms;			/* wall clock of who changed it */
+	enum shm_ordinal_reason reason;
 };
 
 struct assignment_ordinal {

@@ -1,0 +1,447 @@
+#include "shm_test.h"
+
+#include "common/clock.h"
+#include "shm/mailbox.h"
+#include "master/call.h"
+#include "master/child.h"
+#include "master/drain.h"
+#include "master/mail.h"
+#include "master/member.h"
+#include "master/orphan.h"
+
+/*
+ * What the master decides about ordinals: those that come home, orphans, what is
+ * drained, and commands. The test is the master, and the maintainer as well: it
+ * does the jobs as the chain would, at once, or answers as told.
+ */
+
+#define TURN_NS	(300 * NS_PER_MS)
+#define DELAY_NS (2 * NS_PER_SEC)	/* of a drain */
+
+static uint64_t now_ns, version;
+static uint32_t looks, assigns;
+static void (*on_look)(void);
+static struct err answer;		/* to the jobs */
+
+static void
+must(struct err e)
+{
+	if (err_is(e))
+		fail_msg("got %s (%s)", err_name(e), e.what);
+}
+
+static void
+as(uint16_t slot)
+{
+	shm_process_detach();
+	/* Attach wants a life that has just begun. */
+	atomic_store(&shm_process_get(slot)->state, SHM_PROCESS_STARTING);
+	shm_process_attach(slot);
+	shm_process_enter(SHM_PROCESS_RUNNING);
+}
+
+/* A child that the master takes for living; nobody is forked. */
+static void
+pretend(struct child *c)
+{
+	shm_process_refill(c->slot);
+	atomic_store(&shm_process_get(c->slot)->state, SHM_PROCESS_RUNNING);
+	c->beaten = true;
+	c->pid = 10000000 + c->slot;	/* above the kernel's maximum */
+	shm_process_forked(c->slot, c->pid);
+}
+
+static int
+setup(void **state)
+{
+	static uint32_t terms;
+	struct shm_config cfg = test_config();
+	struct child_plan plan = { .workers = 2 };
+	uint32_t i;
+
+	(void)state;
+	log_set_level(LOG_ERROR);
+	alarm(60);
+	must(shm_segment_create(&cfg));
+	shm_process_refill(SHM_MASTER);
+	shm_process_attach(SHM_MASTER);
+	/* A term that the modules, which stay, do not know yet. */
+	for (i = 0, terms++; i < terms; i++) {
+		shm_lease_end(SHM_LEASE_LOST, "told so");
+		shm_lease_hold(1, UINT64_MAX);
+	}
+	child_init(&plan);
+	for (i = 0; i < child_count(); i++)
+		pretend(child_at(i));
+	if (now_ns == 0)
+		now_ns = shm_lock_now_ns();
+	on_look = NULL;
+	answer = OK;
+	member_init(NS_PER_SEC, now_ns);
+	orphan_init(&(struct orphan_plan){ NS_PER_SEC, false });
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	shm_process_detach();
+	shm_segment_destroy();
+	return 0;
+}
+
+static void
+assign(uint32_t index, const char *instance, uint32_t worker, uint32_t reason,
+    uint32_t drained)
+{
+	struct shm_news news = { .is = { .state = SHM_ORDINAL_OWNED,
+	    .worker = worker }, .version = ++version, .reason = reason,
+	    .drained = drained };
+	bool changed;
+
+	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
+	must(shm_ordinal_assign(index, &news, &changed));
+	assert_true(changed);
+	shm_ordinal_version_raise(version);
+}
+
+static uint32_t
+give(const char *ordinal, const char *instance, uint32_t worker)
+{
+	uint32_t index;
+
+	must(shm_ordinal_add(slice_of(ordinal), &index));
+	assign(index, instance, worker, SHM_ORDINAL_BY_HOME, 0);
+	return index;
+}
+
+static void
+see(const char *id, uint64_t at_version, uint64_t silent_ms, bool released)
+{
+	struct shm_instance_look look = {
+	    .id = slice_of(id), .address = slice_of("there:1"),
+	    .version = at_version, .span_ns = NS_PER_SEC, .released = released,
+	    .before_ns = NS_PER_SEC, .after_ns = NS_PER_SEC };
+
+	must(shm_instance_seen(&look));
+	look.before_ns = look.after_ns = NS_PER_SEC + silent_ms * NS_PER_MS;
+	must(shm_instance_seen(&look));
+}
+
+static void
+bring_wants(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < shm_ordinal_count(); i++) {
+		struct shm_ordinal o;
+		struct shm_want w;
+		bool changed;
+
+		if (!shm_ordinal_wanted(i, &w))
+			continue;
+		must(shm_ordinal_get(i, &o));
+		if (w.from_version == o.version)
+			must(shm_ordinal_assign(i, &(struct shm_news){
+			    .is = w.to, .version = ++version,
+			    .reason = w.reason, .drained = (o.drained |
+			    w.drain) & ~(uint32_t)w.undrain }, &changed));
+		shm_ordinal_want_end(i, &w);
+	}
+	shm_ordinal_version_raise(version);
+}
+
+static void
+do_jobs(void)
+{
+	struct shm_command c;
+
+	as(SHM_MAINTAINER);
+	while (shm_mailbox_receive(&c)) {
+		bool look = c.args[0] == SHM_JOB_LOOK;
+
+		looks += look;
+		assigns += c.args[0] == SHM_JOB_ASSIGN;
+		if (look && on_look != NULL)
+			on_look();
+		if (!look && !err_is(answer))
+			bring_wants();
+		shm_mailbox_reply(&c, answer, 0);
+	}
+	as(SHM_MASTER);
+	mail_receive();
+}
+
+static void
+turns(uint32_t n)
+{
+	for (; n > 0; n--) {
+		now_ns += TURN_NS;
+		do_jobs();
+		assert_int_equal(member_step(now_ns), MEMBER_IN);
+		orphan_step(now_ns);
+		drain_step(now_ns, NS_PER_SEC, DELAY_NS);
+	}
+}
+
+static void
+come_home(void)
+{
+	uint32_t workers, i;
+
+	for (i = 0; i < 10; i++) {
+		now_ns += TURN_NS;
+		do_jobs();
+		member_step(now_ns);
+	}
+	assert_true(member_is_home(&workers));
+	assert_int_equal(workers, 2);
+	looks = assigns = 0;
+}
+
+static struct shm_ordinal
+ordinal(uint32_t index)
+{
+	struct shm_ordinal o;
+
+	must(shm_ordinal_get(index, &o));
+	return o;
+}
+
+static void
+owner_is(uint32_t index, const char *instance)
+{
+	assert_string_equal(ordinal(index).is.instance, instance);
+}
+
+static void
+near_is_back(void)
+{
+	see("near", 2, 0, false);
+}
+
+/* Its lease was not yet seen again when it was found gone; then we looked. */
+static void
+who_has_restarted_is_not_robbed(void **state)
+{
+	uint32_t near = give("near", "near", 0);
+
+	(void)state;
+	come_home();
+	see("near", 1, 1000, true);
+	on_look = near_is_back;
+	turns(20);
+	assert_int_equal(looks, 1);
+	assert_int_equal(assigns, 0);
+	owner_is(near, "near");
+	assert_int_equal(orphan_count(), 0);
+}
+
+static void
+who_is_gone_is_given_to_others(void **state)
+{
+	uint32_t near = give("near", "near", 0);
+
+	(void)state;
+	come_home();
+	see("near", 1, 1000, true);
+	turns(20);
+	assert_int_equal(looks, 1);
+	assert_int_equal(assigns, 1);
+	owner_is(near, "host");
+	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_ORPHAN);
+}
+
+/* A decision that failed is none: nobody's job brings it when it is old. */
+static void
+what_failed_is_decided_anew(void **state)
+{
+	uint32_t near = give("near", "near", 0), before;
+	struct shm_want left;
+
+	(void)state;
+	come_home();
+	see("near", 1, 1000, true);
+	while (assigns == 0) {
+		answer = looks > 0 ? FAIL(IO, "told so") : OK;
+		turns(1);
+	}
+	turns(1);
+	assert_false(shm_ordinal_wanted(near, &left));
+	owner_is(near, "near");
+	before = looks;
+	turns(20);			/* a look that fails decides nothing */
+	assert_true(looks > before);
+	assert_int_equal(assigns, 1);
+	answer = OK;
+	on_look = near_is_back;
+	turns(40);
+	owner_is(near, "near");
+}
+
+static void
+what_nobody_ordered_comes_home(void **state)
+{
+	(void)state;
+	see("near", 1, 0, false);
+	come_home();
+	assign(1, "near", 0, SHM_ORDINAL_BY_ORPHAN, 0);
+	turns(3);
+	assert_int_equal(ordinal(1).owner, SHM_WORKER(1));
+	assert_int_equal(ordinal(1).reason, SHM_ORDINAL_BY_HOME);
+	/* Taken again: not more often than once in a while. */
+	assign(1, "near", 0, SHM_ORDINAL_BY_ORPHAN, 0);
+	turns(2);
+	owner_is(1, "near");
+	turns(5);
+	owner_is(1, "host");
+	/* An operator's word holds. */
+	assign(1, "near", 0, SHM_ORDINAL_BY_COMMAND, 0);
+	turns(10);
+	owner_is(1, "near");
+	assert_int_equal(assigns, 2);
+}
+
+/* What is drained stays away until the mark is gone; and waits for the delay. */
+static void
+what_is_drained_comes_home_when_that_is_undone(void **state)
+{
+	struct shm_ordinal o;
+	struct shm_want w;
+
+	(void)state;
+	give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+	assert_int_equal(drain_marks("host", 1), SHM_DRAINED_INSTANCE);
+	assert_int_equal(drain_left(DRAIN_ALL), 2);
+	turns(2);
+	owner_is(0, "host");
+	turns(20);
+	owner_is(0, "near");
+	owner_is(1, "near");
+	assert_int_equal(ordinal(0).reason, SHM_ORDINAL_BY_DRAIN);
+	assert_int_equal(drain_left(DRAIN_ALL), 0);
+	o = ordinal(0);
+	memset(&w, 0, sizeof(w));
+	w.to = o.is;
+	w.from_version = o.version;
+	w.undrain = SHM_DRAINED_INSTANCE;
+	w.reason = SHM_ORDINAL_BY_DRAIN;
+	must(shm_ordinal_want(0, &w));
+	bring_wants();
+	turns(5);
+	owner_is(0, "host");
+	owner_is(1, "host");
+}
+
+/* A command's decision: from a look to what became of it. */
+
+static struct call call;
+
+static enum decide_step
+steps(enum decide_step until, uint32_t most)
+{
+	enum decide_step step = DECIDE_WAIT;
+
+	for (; most > 0 && step != until; most--) {
+		now_ns += TURN_NS;
+		do_jobs();
+		call.now_ns = now_ns;
+		step = decide_step(&call);
+	}
+	return step;
+}
+
+static void
+begin_call(void)
+{
+	memset(&call, 0, sizeof(call));
+	call.deadline_ns = UINT64_MAX;
+	looks = assigns = 0;
+}
+
+static void
+want_near(uint32_t index)
+{
+	struct shm_want w;
+	struct shm_ordinal o = ordinal(index);
+
+	memset(&w, 0, sizeof(w));
+	w.to.state = SHM_ORDINAL_OWNED;
+	snprintf(w.to.instance, sizeof(w.to.instance), "near");
+	w.reason = SHM_ORDINAL_BY_COMMAND;
+	decide_want(&call, index, &o, &w);
+}
+
+static void
+a_command_looks_then_decides(void **state)
+{
+	char text[DECIDE_TEXT];
+	struct shm_ordinal o;
+	uint32_t index;
+
+	(void)state;
+	come_home();
+	begin_call();
+	answer = FAIL(IO, "told so");
+	assert_int_equal(steps(DECIDE_NOW, 10), DECIDE_WAIT);
+	assert_true(looks > 1);
+	answer = OK;
+	assert_int_equal(steps(DECIDE_NOW, 10), DECIDE_NOW);
+	assert_true(decide_find(&call, "host#1", &index, &o));
+	assert_int_equal(index, 1);
+	assert_string_equal(decide_owner(&o.is, text), "host#1");
+	want_near(1);
+	answer = FAIL(IO, "told so");
+	assert_int_equal(steps(DECIDE_BROUGHT, 10), DECIDE_WAIT);
+	assert_true(assigns > 1);
+	answer = OK;
+	assert_int_equal(steps(DECIDE_BROUGHT, 10), DECIDE_BROUGHT);
+	owner_is(1, "near");
+	assert_false(decide_find(&call, "nobody", &index, &o));
+	assert_int_equal(call.exit, ADMIN_EXIT_REFUSED);
+	decide_end(&call);
+}
+
+/* Who was told that it is late shall not see it happen later. */
+static void
+a_call_that_ends_takes_its_want_back(void **state)
+{
+	struct shm_want left;
+
+	(void)state;
+	come_home();
+	begin_call();
+	assert_int_equal(steps(DECIDE_NOW, 10), DECIDE_NOW);
+	want_near(1);
+	assert_true(shm_ordinal_wanted(1, &left));
+	decide_end(&call);
+	assert_false(shm_ordinal_wanted(1, &left));
+	/* Without its lease a server decides nothing. */
+	begin_call();
+	shm_lease_end(SHM_LEASE_LOST, "told so");
+	assert_int_equal(steps(DECIDE_REFUSED, 10), DECIDE_REFUSED);
+	assert_int_equal(call.exit, ADMIN_EXIT_REFUSED);
+	decide_end(&call);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(who_has_restarted_is_not_robbed),
+		T(who_is_gone_is_given_to_others),
+		T(what_failed_is_decided_anew),
+		T(what_nobody_ordered_comes_home),
+		T(what_is_drained_comes_home_when_that_is_undone),
+		T(a_command_looks_then_decides),
+		T(a_call_that_ends_takes_its_want_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
