@@ -66,15 +66,24 @@ shm_shard_unclaim(struct shm_shard_state *s)
 	atomic_compare_exchange_strong(&s->claim, &mine, 0);
 }
 
+/* Whoever claimed after that has read the tail, and raised the commit. */
+static bool
+still_claims(const struct shm_shard_state *s, uint64_t epoch)
+{
+	struct shm_claim c = shm_shard_claimed(s);
+
+	return c.live && c.epoch == epoch;
+}
+
 void
-shm_shard_publish(struct shm_shard_state *s, struct shm_point p,
-    uint64_t sequence)
+shm_shard_publish(struct shm_shard_state *s, uint64_t epoch,
+    struct shm_point p, uint64_t sequence)
 {
 	uint64_t word = shm_point_pack(p);
 	uint64_t seen = atomic_load_explicit(&s->commit, memory_order_relaxed);
 	struct shm_point before = shm_point_unpack(seen);
 
-	MUST(word > seen || !shm_shard_claimed(s).live);
+	MUST(word > seen || !still_claims(s, epoch));
 	if (sequence > atomic_load_explicit(&s->max_seq, memory_order_relaxed))
 		atomic_store_explicit(&s->max_seq, sequence,
 		    memory_order_relaxed);

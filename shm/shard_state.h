@@ -94,10 +94,10 @@ void shm_shard_claim(struct shm_shard_state *, uint32_t ordinal,
 /* Owner: fenced, or done with this shard. Commits stay published. */
 void shm_shard_unclaim(struct shm_shard_state *);
 /* Owner, after the fence check: everything up to here is acknowledged.
- * Release: who sees it sees the bytes. Points never fall: without a live claim
- * another may have read and raised it already. */
-void shm_shard_publish(struct shm_shard_state *, struct shm_point,
-    uint64_t sequence);
+ * Release: who sees it sees the bytes. Points never fall: unless the claim of
+ * that epoch still lives another may have read and raised it already. */
+void shm_shard_publish(struct shm_shard_state *, uint64_t epoch,
+    struct shm_point, uint64_t sequence);
 /* Owner: I never touch that entry again, it ends at point.end. */
 void shm_shard_close(struct shm_shard_state *, struct shm_point);
 

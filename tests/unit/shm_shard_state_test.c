@@ -81,8 +81,8 @@ claim_and_publish(void *arg)
 {
 	(void)arg;
 	shm_shard_claim(shard, 0, 7, (struct shm_point){ 3, 64 });
-	shm_shard_publish(shard, (struct shm_point){ 4, 128 }, 1000);
-	shm_shard_publish(shard, (struct shm_point){ 4, 256 }, 900);
+	shm_shard_publish(shard, 7, (struct shm_point){ 4, 128 }, 1000);
+	shm_shard_publish(shard, 7, (struct shm_point){ 4, 256 }, 900);
 	MUST(shm_shard_claimed(shard).own);
 	await_death();
 	return 1;
@@ -148,7 +148,7 @@ publish_lower(void *arg)
 {
 	(void)arg;
 	shm_shard_claim(shard, 0, 1, (struct shm_point){ 0, 0 });
-	shm_shard_publish(shard, (struct shm_point){ 3, 8 }, 1);
+	shm_shard_publish(shard, 1, (struct shm_point){ 3, 8 }, 1);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ publish_late(void *arg)
 	MUST(!shm_shard_claimed(shard).live && shm_shard_claimed(shard).own);
 	/* Others read the tail to its end meanwhile, and beyond. */
 	shm_shard_raise(shard, (struct shm_point){ 5, 16 });
-	shm_shard_publish(shard, (struct shm_point){ 5, 8 }, 1);
+	shm_shard_publish(shard, 1, (struct shm_point){ 5, 8 }, 1);
 	MUST(shm_shard_commit(shard).end == 16);
 	MUST(shm_shard_tail_bytes(shard) == bytes);
 	/* Got anew, it is another term. */
@@ -199,6 +199,49 @@ publish_must_rise(void **state)
 }
 
 static int
+publish_after_another(void *arg)
+{
+	(void)arg;
+	shm_shard_claim(shard, 1, 1, (struct shm_point){ 0, 0 });
+	MUST(shm_shard_claimed(shard).live);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	MUST(shm_shard_claimed(shard).live && !shm_shard_claimed(shard).own);
+	shm_shard_publish(shard, 1, (struct shm_point){ 3, 8 }, 1);
+	return 0;
+}
+
+static int
+claim_what_is_there(void *arg)
+{
+	(void)arg;
+	shm_shard_claim(shard, 1, 2, (struct shm_point){ 3, 8 });
+	shm_shard_raise(shard, (struct shm_point){ 4, 8 });
+	atomic_fetch_add(&shared->go, 1);
+	await_death();
+	return 1;
+}
+
+/* Its fence passed; before its word another worker claimed, and read it. */
+static void
+a_later_claim_may_have_raised_it(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	reset_shared();
+	shm_shard_init(shard);
+	pid = test_fork(SHM_WORKER(1), publish_after_another, NULL);
+	meet(&shared->ready, 1);
+	test_fork(SHM_WORKER(0), claim_what_is_there, NULL);
+	assert_left_well(pid);
+	test_reap(SHM_WORKER(1));
+	assert_point(shm_shard_commit(shard), 4, 8);
+	test_kill(SHM_WORKER(0));
+	test_reap(SHM_WORKER(0));
+}
+
+static int
 publish_many(void *arg)
 {
 	uint64_t i;
@@ -207,7 +250,7 @@ publish_many(void *arg)
 	for (i = 1; i <= 100000; i++) {
 		/* Bytes before the word that makes them readable. */
 		shared->plain[i % 16] = i;
-		shm_shard_publish(shard, (struct shm_point){ i / 100 + 1,
+		shm_shard_publish(shard, 1, (struct shm_point){ i / 100 + 1,
 		    (i % 100 + 1) * 8 }, i);
 	}
 	return 0;
@@ -288,19 +331,19 @@ the_tail_has_a_size(void **state)
 	(void)state;
 	shm_shard_init(shard);
 	assert_int_equal(shm_shard_tail_bytes(shard), 0);
-	shm_shard_publish(shard, (struct shm_point){ 2, 80 }, 1);
-	shm_shard_publish(shard, (struct shm_point){ 2, 200 }, 2);
-	shm_shard_publish(shard, (struct shm_point){ 3, 64 }, 3);
+	shm_shard_publish(shard, 1, (struct shm_point){ 2, 80 }, 1);
+	shm_shard_publish(shard, 1, (struct shm_point){ 2, 200 }, 2);
+	shm_shard_publish(shard, 1, (struct shm_point){ 3, 64 }, 3);
 	assert_int_equal(shm_shard_tail_bytes(shard), 264);
 	seal_to(1, 2, 200);
 	assert_int_equal(shm_shard_tail_bytes(shard), 64);
-	shm_shard_publish(shard, (struct shm_point){ 4, 40 }, 4);
+	shm_shard_publish(shard, 1, (struct shm_point){ 4, 40 }, 4);
 	/* A sealer that died before it counted: right again without a tail. */
 	seal_to(2, 3, 0);
 	assert_int_equal(shm_shard_tail_bytes(shard), 104);
 	seal_to(3, 4, 40);
 	assert_int_equal(shm_shard_tail_bytes(shard), 0);
-	shm_shard_publish(shard, (struct shm_point){ 5, 48 }, 5);
+	shm_shard_publish(shard, 1, (struct shm_point){ 5, 48 }, 5);
 	assert_int_equal(shm_shard_tail_bytes(shard), 48);
 	/* What was read back is there at least, and not once more. */
 	shm_shard_tail_found(shard, 100);
@@ -317,6 +360,7 @@ main(void)
 		cmocka_unit_test(claim_dies_with_its_life),
 		cmocka_unit_test(raise_never_lowers),
 		cmocka_unit_test(publish_must_rise),
+		cmocka_unit_test(a_later_claim_may_have_raised_it),
 		cmocka_unit_test(claims_end_with_the_lease),
 		cmocka_unit_test(readers_see_whole_points),
 		cmocka_unit_test(marks_are_a_maximum),

@@ -333,8 +333,8 @@ own_acknowledge(struct owner *o)
 	if (e.kind != ERR_NOT_FOUND)
 		return err_is(e) ? e : FAIL(FENCED, "fenced");
 	o->entry.end += o->written;
-	shm_shard_publish(o->state, (struct shm_point){ o->entry.position,
-	    o->entry.end }, o->sequence);
+	shm_shard_publish(o->state, o->claim.manifest.epoch, (struct shm_point){
+	    o->entry.position, o->entry.end }, o->sequence);
 	return OK;
 }
 

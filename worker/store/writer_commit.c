@@ -74,8 +74,8 @@ static void
 commit_done(struct writer *w)
 {
 	FAULT_HERE(wal_publish);
-	shm_shard_publish(w->state, (struct shm_point){ w->entry.position,
-	    w->entry.end }, w->sequence);
+	shm_shard_publish(w->state, w->epoch, (struct shm_point){
+	    w->entry.position, w->entry.end }, w->sequence);
 	shm_store_touch(w->store->ref);
 	shm_metric_add(METRIC_memwald_wal_commits_total, 0, 1);
 	shm_metric_add(METRIC_memwald_wal_commit_bytes_total, 0,
