@@ -88,10 +88,23 @@ decide_want(struct call *call, uint32_t index, const struct shm_ordinal *o,
 }
 
 void
+decide_want_new(struct call *call, const struct shm_newcomer *newcomer)
+{
+	struct decide *d = &call->decide;
+
+	d->has_newcomer = true;
+	d->newcomer = *newcomer;
+	shm_ordinal_want_new(newcomer);
+	decide_bring(call);
+}
+
+void
 decide_end(struct call *call)
 {
 	struct decide *d = &call->decide;
 
+	if (d->has_newcomer)
+		shm_ordinal_want_new_end(&d->newcomer);
 	if (d->has_want)
 		shm_ordinal_want_end(d->index, &d->want);
 	assign_drop(&d->assign);

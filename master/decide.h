@@ -33,6 +33,8 @@ struct decide {
 	uint32_t index;			/* of the ordinal that it is about */
 	struct shm_want want;
 	struct shm_ordinal before;	/* when it was decided */
+	bool has_newcomer;
+	struct shm_newcomer newcomer;
 };
 
 enum decide_step decide_step(struct call *);
@@ -40,6 +42,8 @@ void decide_bring(struct call *);
 /* The same for one ordinal: wants that, on what it is. */
 void decide_want(struct call *, uint32_t index, const struct shm_ordinal *,
     const struct shm_want *);
+/* For one that is in no version yet. */
+void decide_want_new(struct call *, const struct shm_newcomer *);
 void decide_end(struct call *);
 
 /* The ordinal of that name, as it is; false: refused. */

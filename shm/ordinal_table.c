@@ -34,6 +34,10 @@ static struct table {
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
 	struct shm_news undo;
 
+	/* Guarded by the mutex. */
+	_Atomic bool newcomer_wanted;	/* newcomer is whole */
+	struct shm_newcomer newcomer;
+
 	struct entry entries[];
 } *table;
 
@@ -388,5 +392,37 @@ shm_ordinal_want_end(uint32_t index, const struct shm_want *w)
 	shm_mutex_lock(&table->mutex);
 	if (memcmp(&e->want, w, sizeof(*w)) == 0)
 		atomic_store(&e->wanted, false);
+	shm_mutex_unlock(&table->mutex);
+}
+
+void
+shm_ordinal_want_new(const struct shm_newcomer *n)
+{
+	shm_mutex_lock(&table->mutex);
+	atomic_store(&table->newcomer_wanted, false);
+	table->newcomer = *n;
+	atomic_store(&table->newcomer_wanted, true);
+	shm_mutex_unlock(&table->mutex);
+}
+
+bool
+shm_ordinal_wanted_new(struct shm_newcomer *n)
+{
+	bool wanted;
+
+	shm_mutex_lock(&table->mutex);
+	wanted = atomic_load(&table->newcomer_wanted);
+	if (wanted)
+		*n = table->newcomer;
+	shm_mutex_unlock(&table->mutex);
+	return wanted;
+}
+
+void
+shm_ordinal_want_new_end(const struct shm_newcomer *n)
+{
+	shm_mutex_lock(&table->mutex);
+	if (memcmp(&table->newcomer, n, sizeof(*n)) == 0)
+		atomic_store(&table->newcomer_wanted, false);
 	shm_mutex_unlock(&table->mutex);
 }

@@ -154,6 +154,20 @@ bool shm_ordinal_wanted(uint32_t index, struct shm_want *);
 /* Maintainer: it is done or came too late, unless it is another by now. */
 void shm_ordinal_want_end(uint32_t index, const struct shm_want *);
 
+/* The same for an ordinal that is in no version yet, of a shard that is adopted:
+ * it gets an entry when it is in one. One at a time, the next replaces it. */
+struct shm_newcomer {
+	char name[SHM_ORDINAL_NAME_MAX + 1];
+	struct uuid shard;
+	struct shm_want want;
+};
+
+static_assert(sizeof(struct shm_newcomer) == 576, "no holes, as above");
+
+void shm_ordinal_want_new(const struct shm_newcomer *);
+bool shm_ordinal_wanted_new(struct shm_newcomer *);
+void shm_ordinal_want_new_end(const struct shm_newcomer *);
+
 /* Without the lock, and so maybe a moment late: which process of this server
  * owns it (SHM_NOBODY: none does); whether its shards are aged here: it has an
  * owner here, or it is this instance's own and no other one's. */

@@ -12,6 +12,7 @@ import threading
 import unittest
 
 import memwal
+from c_leases import put_next
 from client import Lost
 from every_kind import KINDS
 from harness import LONG, ROOT, SLOW, Server, build_path, wait_for
@@ -253,15 +254,51 @@ class Moves(unittest.TestCase):
                 self.assertLessEqual({"a", "b"}, set(kind.texts(c)))
                 self.assertLessEqual({"a", "b"}, set(kind.texts(d)))
 
+    def test_what_nobody_ordered_comes_home(self):
+        """Another took it, since it did not see this one's lease: its home, which
+        lives, takes it back and writes on. What an operator moves stays."""
+        s = self.one
+
+        def move(reason):
+            def change(content, version):
+                for o in content["ordinals"]:
+                    if o["name"] == "one#1":
+                        o["history"].insert(0, {k: o[k] for k in (
+                            "version", "state", "instance", "worker",
+                            "at_ms", "why")})
+                        del o["history"][4:]
+                        o.update(instance="two", worker=0, version=version,
+                                 why=reason)
+            put_next(os.path.join(s.data_dir, "_cluster", "assignment"),
+                     change)
+            # Whoever decides looks first, so it is known here now.
+            return self.ask(s, "reassign", "one#1", "two", "--dry-run")
+
+        move("orphan")
+        wait_for("it to come home", lambda: self.owner(s, "one#1") == "one#1")
+        home = self.chain()[1]["one#1"]
+        self.assertEqual((home["why"], home["history"][0]["why"]),
+                         ("home", "orphan"))
+        with s.clients_by_worker()[1] as c:
+            c.append("st", [row("back")]).must(201)
+        self.assertEqual(move("command")["result"], "unchanged")
+        self.ask(s, "reassign", "one#1", "one#1")
+        self.assertEqual([h["why"] for h in
+                          self.chain()[1]["one#1"]["history"][:2]],
+                         ["command", "home"])
+
     # What nobody has.
 
     def test_strays_are_adopted_folded_and_given_up(self):
         s, shard = self.one, memwal.shard_uuid("gone")
         self.assertIn(shard, json.dumps(s.status()["strays"]))
-        name = "adopted-" + shard
+        name = "adopted#" + shard
         self.assertIn("would adopt", self.run_script(
             s, "orphans-adopt", "--dry-run"))
         self.assertNotIn(name, self.ordinals(s))
+        for taken in ("two", "new", "new#3"):
+            self.assertIn("an instance's own", self.ask(
+                s, "adopt", shard, taken, status=REFUSED))
         self.run_script(s, "backlog-watch", "--once", status=3)
         s.fault("fold_prepare=hold")
         self.run_script(s, "orphans-adopt")

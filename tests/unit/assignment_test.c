@@ -237,6 +237,63 @@ another_instances_ordinals_are_learned(void **state)
 	}
 }
 
+static struct shm_newcomer
+newcomer(const char *name, const struct uuid *shard)
+{
+	struct shm_newcomer n;
+
+	memset(&n, 0, sizeof(n));
+	snprintf(n.name, sizeof(n.name), "%s", name);
+	n.shard = *shard;
+	n.want.to.state = SHM_ORDINAL_OWNED;
+	snprintf(n.want.to.instance, sizeof(n.want.to.instance), "host");
+	n.want.reason = SHM_ORDINAL_BY_COMMAND;
+	return n;
+}
+
+/* A name has one shard, and a shard one name: of two that adopt at the same time
+ * one wins, and both know which. */
+static void
+names_and_shards_go_in_pairs(void **state)
+{
+	struct uuid shard = uuid_random(), other = uuid_random();
+	struct shm_newcomer n = newcomer("adopted#a", &shard), left;
+	struct assignment t;
+	uint32_t index, stand, late;
+
+	(void)state;
+	shm_ordinal_want_new(&n);
+	see_error(shm_ordinal_find(&shard, &index), NOT_FOUND);
+	bring(1, 0);
+	assert_false(shm_ordinal_wanted_new(&left));
+	see_ok(shm_ordinal_find(&shard, &index));
+	assert_string_equal(ordinal(index).name, "adopted#a");
+	assert_int_equal(ordinal(index).owner, SHM_WORKER(0));
+	shm_ordinal_want_new(&n);		/* twice is once */
+	bring(1, 0);
+	n = newcomer("adopted#b", &shard);
+	shm_ordinal_want_new(&n);
+	bring(0, 1);
+	n = newcomer("adopted#a", &other);
+	shm_ordinal_want_new(&n);
+	bring(0, 1);
+	assert_false(shm_ordinal_wanted_new(&left));
+	see_error(shm_ordinal_find(&other, &index), NOT_FOUND);
+	/* One that a server's own worker has by its name; other wants go on. */
+	n = newcomer("host#1", &other);
+	shm_ordinal_want_new(&n);
+	bring(1, 0);
+	want(1, SHM_ORDINAL_OWNED, "host", 1, 0);
+	want(2, SHM_ORDINAL_OWNED, "host", 2, 0);
+	see_error(assignment_bring(dir, &stand, &late), EXISTS);
+	assert_int_equal(stand, 1);
+	assert_int_equal(late, 1);
+	see_ok(assignment_load(dir, &arena, &t));
+	assert_int_equal(t.version, 3);
+	assert_int_equal(t.count, 3);
+	bring(0, 0);
+}
+
 static void
 who_may_claim(void **state)
 {
@@ -444,6 +501,7 @@ main(void)
 		T(reasons_go_with_the_owner),
 		T(a_late_want_changes_nothing),
 		T(another_instances_ordinals_are_learned),
+		T(names_and_shards_go_in_pairs),
 		T(who_may_claim),
 		T(the_chain_is_read_before_a_claim),
 		T(damaged_ones_change_nothing),

@@ -291,6 +291,26 @@ owners_are_of_this_instance(void **state)
 }
 
 static void
+a_newcomer_is_replaced_and_ended(void **state)
+{
+	struct shm_newcomer a, b, got;
+
+	(void)state;
+	memset(&a, 0, sizeof(a));
+	snprintf(a.name, sizeof(a.name), "adopted#a");
+	b = a;
+	b.shard = uuid_named(SLICE("b"));
+	assert_false(shm_ordinal_wanted_new(&got));
+	shm_ordinal_want_new(&a);
+	shm_ordinal_want_new(&b);
+	shm_ordinal_want_new_end(&a);
+	assert_true(shm_ordinal_wanted_new(&got));
+	assert_memory_equal(&got, &b, sizeof(got));
+	shm_ordinal_want_new_end(&b);
+	assert_false(shm_ordinal_wanted_new(&got));
+}
+
+static void
 wants_are_replaced_and_ended(void **state)
 {
 	struct shm_want a = { { SHM_ORDINAL_MOVING, 1, "host", "" }, 7,
@@ -355,6 +375,7 @@ main(void)
 		cmocka_unit_test(shard_ids_are_the_contracts),
 		cmocka_unit_test(whole_changes_are_not_undone),
 		cmocka_unit_test(wants_are_replaced_and_ended),
+		cmocka_unit_test(a_newcomer_is_replaced_and_ended),
 		cmocka_unit_test(versions_of_the_chain_rise),
 		cmocka_unit_test(shards_are_adopted),
 		cmocka_unit_test(others_are_added_once),

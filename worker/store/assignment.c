@@ -383,32 +383,36 @@ write_all(struct buf *b, const struct assignment *t)
 struct bring {			/* all wants, and what becomes of them */
 	uint32_t count;
 	struct one {
-		uint32_t index;
-		struct shm_ordinal ordinal;
-		struct shm_want want;
+		uint32_t index;			/* NEWCOMER: none yet */
+		struct shm_newcomer what;	/* name, shard and want */
 	} *wants;
 	uint32_t stand, late, changed;
+	const char *taken;		/* a name of ours that another shard has */
 };
+
+#define NEWCOMER UINT32_MAX
 
 static struct err
 collect_wants(struct bring *b)
 {
 	uint32_t i, count = shm_ordinal_count();
 
-	b->wants = calloc(count, sizeof(*b->wants));
+	b->wants = calloc(count + 1, sizeof(*b->wants));
 	if (b->wants == NULL)
 		return FAIL(NO_MEMORY, "assign ordinals");
 	for (i = 0; i < count; i++) {
 		struct one *o = &b->wants[b->count];
-		struct err e;
+		struct slice name = shm_ordinal_name(i);
 
-		if (!shm_ordinal_wanted(i, &o->want))
+		if (!shm_ordinal_wanted(i, &o->what.want))
 			continue;
-		e = shm_ordinal_get(i, &o->ordinal);
-		MUST(!err_is(e));
+		memcpy(o->what.name, name.ptr, name.len);
+		o->what.shard = shm_ordinal_shard(i);
 		o->index = i;
 		b->count++;
 	}
+	if (shm_ordinal_wanted_new(&b->wants[b->count].what))
+		b->wants[b->count++].index = NEWCOMER;
 	return OK;
 }
 
@@ -460,28 +464,36 @@ static void
 bring_one(struct bring *b, const struct one *w, struct assignment *next,
     struct assignment_ordinal *ordinals)
 {
-	struct assignment_ordinal *o = NULL;
+	struct slice name = slice_of(w->what.name);
+	struct assignment_ordinal *o = NULL, *named = NULL;
 	uint32_t i;
 
 	for (i = 0; i < next->count && o == NULL; i++) {
-		if (uuid_eq(&ordinals[i].shard, &w->ordinal.shard))
+		if (uuid_eq(&ordinals[i].shard, &w->what.shard))
 			o = &ordinals[i];
+		else if (slice_eq(ordinals[i].name, name))
+			named = &ordinals[i];
 	}
-	if (o != NULL && is_so(o, &w->want)) {
+	if (o == NULL ? named != NULL : !slice_eq(o->name, name)) {
+		b->late++;
+		if (o == NULL && w->index != NEWCOMER)
+			b->taken = w->what.name;
+		return;
+	}
+	if (o != NULL && is_so(o, &w->what.want)) {
 		b->stand++;
 		return;
 	}
-	if ((o == NULL ? 0 : o->now.version) != w->want.from_version) {
+	if ((o == NULL ? 0 : o->now.version) != w->what.want.from_version) {
 		b->late++;
 		return;
 	}
 	if (o == NULL) {
 		o = &ordinals[next->count++];
-		*o = (struct assignment_ordinal){
-		    .name = slice_of(w->ordinal.name),
-		    .shard = w->ordinal.shard };
+		*o = (struct assignment_ordinal){ .name = name,
+		    .shard = w->what.shard };
 	}
-	change(o, &w->want, next->version);
+	change(o, &w->what.want, next->version);
 	b->changed++;
 }
 
@@ -508,6 +520,7 @@ try_once(struct object_dir *root, struct bring *b, struct arena *a,
 	t.ordinals = ordinals;
 	t.version++;
 	b->stand = b->late = b->changed = 0;
+	b->taken = NULL;
 	for (i = 0; i < b->count; i++)
 		bring_one(b, &b->wants[i], &t, ordinals);
 	*stands = b->changed == 0;
@@ -537,6 +550,15 @@ count(const struct bring *b, struct err e)
 		    METRIC_SUCCESS_FAILED : METRIC_SUCCESS_SUCCESS, 1);
 }
 
+static void
+end_want(const struct one *w)
+{
+	if (w->index == NEWCOMER)
+		shm_ordinal_want_new_end(&w->what);
+	else
+		shm_ordinal_want_end(w->index, &w->what.want);
+}
+
 struct err
 assignment_bring(struct object_dir *root, uint32_t *stand, uint32_t *late)
 {
@@ -561,7 +583,13 @@ assignment_bring(struct object_dir *root, uint32_t *stand, uint32_t *late)
 	count(&b, e);
 	/* After an error they stay, for the next try. */
 	for (i = 0; i < b.count && !err_is(e); i++)
-		shm_ordinal_want_end(b.wants[i].index, &b.wants[i].want);
+		end_want(&b.wants[i]);
+	if (!err_is(e) && b.taken != NULL) {
+		log_warn("ordinal has the name of one that was adopted, so it is "
+		    "not assigned and its worker writes nothing: give this "
+		    "server another instance id ordinal=%s", b.taken);
+		e = FAIL(EXISTS, "assign ordinals");
+	}
 	free(b.wants);
 	*stand = b.stand;
 	*late = b.late;

@@ -25,7 +25,8 @@
  * up to date. What shall change, the master writes there as wants; the
  * maintainer brings them here. A want counts if the ordinal still has the
  * version that it goes on from, so that of two that decided at the same time
- * one wins, and the other looks again.
+ * one wins, and the other looks again. A name has one shard and a shard one
+ * name: whoever comes second with either is too late.
  *
  * A worker whose ordinal has moved is told so (RELEASE) by whoever of its server
  * learns of it first.
@@ -40,8 +41,9 @@
  * Lifetime:	what is loaded lives in the caller's arena.
  * Locking:	none of the segment over I/O; blocks: for a pool.
  * Errors:	FENCED: the ordinal is another's. UNAVAILABLE: this server has no
- *		lease. CONFLICT: lost CHAIN_TRIES races. CORRUPT. Those of
- *		chain.h.
+ *		lease. CONFLICT: lost CHAIN_TRIES races. CORRUPT. EXISTS: one of
+ *		ours has the name of one that was adopted; other wants were
+ *		brought. Those of chain.h.
  */
 
 #include "shm/ordinal_table.h"
