@@ -37,14 +37,11 @@ static struct candidate *
 add_other(struct candidates *c, const struct shm_assignment *is)
 {
 	struct shm_instance other;
-	uint32_t index;
 
 	if (c->count == CANDIDATES_MAX ||
 	    strcmp(is->instance, shm_instance_id()) == 0 ||
-	    err_is(shm_instance_find(slice_of(is->instance), &index)))
-		return NULL;
-	shm_instance_get(index, &other);
-	if (!shm_instance_lives(&other))
+	    !shm_instance_find(is->instance, &other) ||
+	    !shm_instance_lives(&other))
 		return NULL;
 	add(c, other.id, other.address, is->worker, false);
 	return &c->all[c->count - 1];

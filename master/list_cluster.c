@@ -63,7 +63,8 @@ list_instances(struct call *call)
 	for (i = 0; i < shm_instance_count(); i++) {
 		struct shm_instance o;
 
-		shm_instance_get(i, &o);
+		if (!shm_instance_get(i, &o))
+			continue;
 		report_row(r);
 		report_text(r, "%s", o.id);
 		report_text(r, "%s", life_of(&o));

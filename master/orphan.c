@@ -46,11 +46,9 @@ static enum fate
 fate_of_instance(const char *id)
 {
 	struct shm_instance i;
-	uint32_t index;
 
-	if (err_is(shm_instance_find(slice_of(id), &index)))
+	if (!shm_instance_find(id, &i))
 		return FORGOTTEN;
-	shm_instance_get(index, &i);
 	return member_is_gone(&i) ? ANYBODYS : SETTLED;
 }
 

@@ -44,16 +44,14 @@ static bool
 find_address(struct shm_assignment *to)
 {
 	struct shm_instance other;
-	uint32_t index;
 
 	if (strcmp(to->instance, shm_instance_id()) == 0) {
 		snprintf(to->address, sizeof(to->address), "%s",
 		    shm_instance_address());
 		return true;
 	}
-	if (err_is(shm_instance_find(slice_of(to->instance), &index)))
+	if (!shm_instance_find(to->instance, &other))
 		return false;
-	shm_instance_get(index, &other);
 	snprintf(to->address, sizeof(to->address), "%s", other.address);
 	return shm_instance_lives(&other);
 }

@@ -104,16 +104,13 @@ static bool
 is_in_use(const struct shm_ordinal *o)
 {
 	struct shm_instance other;
-	uint32_t index;
 
 	if (o->is.state != SHM_ORDINAL_OWNED || shm_home_left(o))
 		return false;
 	if (strcmp(o->is.instance, shm_instance_id()) == 0)
 		return o->is.worker < child_wanted();
-	if (err_is(shm_instance_find(slice_of(o->is.instance), &index)))
-		return false;
-	shm_instance_get(index, &other);
-	return shm_instance_lives(&other);
+	return shm_instance_find(o->is.instance, &other) &&
+	    shm_instance_lives(&other);
 }
 
 static enum call_step

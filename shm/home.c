@@ -61,16 +61,14 @@ shm_home_errand(const struct shm_ordinal *o)
 {
 	struct shm_home home = shm_home_of(o);
 	struct shm_instance owner;
-	uint32_t index;
 
 	if (!shm_home_left(o))
 		return SHM_ERRAND_NONE;
 	if (o->owner != SHM_NOBODY)
 		return SHM_ERRAND_HERE;
 	if (!shm_home_is_ours(&home) ||
-	    err_is(shm_instance_find(slice_of(o->is.instance), &index)))
+	    !shm_instance_find(o->is.instance, &owner))
 		return SHM_ERRAND_NONE;
-	shm_instance_get(index, &owner);
 	return shm_instance_lives(&owner) ? SHM_ERRAND_THERE :
 	    SHM_ERRAND_NONE;
 }

@@ -13,7 +13,11 @@ struct text {
 };
 
 struct entry {
-	struct text id;			/* constant once counted */
+	/* Nobody is here, or somebody else since it was read. */
+	_Atomic bool empty;
+	_Atomic uint32_t lives;
+
+	struct text id;			/* constant unless it is empty */
 	struct text address;
 	_Atomic uint64_t version;
 	_Atomic uint64_t span_ns;
@@ -57,7 +61,7 @@ text_set(struct text *t, const char *from, size_t len)
 	for (i = 0; i < ARRAY_LEN(t->words); i++) {
 		memcpy(&word, bytes + i * sizeof(word), sizeof(word));
 		atomic_store_explicit(&t->words[i], word,
-		    memory_order_relaxed);
+		    memory_order_release);
 	}
 }
 
@@ -69,7 +73,7 @@ text_get(const struct text *t, char to[SHM_INSTANCE_TEXT])
 
 	for (i = 0; i < ARRAY_LEN(t->words); i++) {
 		word = atomic_load_explicit(&t->words[i],
-		    memory_order_relaxed);
+		    memory_order_acquire);
 		memcpy(to + i * sizeof(word), &word, sizeof(word));
 	}
 	to[SHM_INSTANCE_TEXT - 1] = '\0';
@@ -200,39 +204,58 @@ shm_instance_count(void)
 	return atomic_load_explicit(&table->count, memory_order_acquire);
 }
 
-void
+bool
 shm_instance_get(uint32_t index, struct shm_instance *i)
 {
 	const struct entry *e;
+	uint32_t life;
 
 	MUST(index < shm_instance_count());
 	e = &table->entries[index];
+	life = atomic_load(&e->lives);
+	if (atomic_load(&e->empty))
+		return false;
 	text_get(&e->id, i->id);
 	text_get(&e->address, i->address);
 	/* Before the span: both are of one look, or the silence is of an older
 	 * one and shorter. */
 	i->silent_ns = atomic_load_explicit(&e->silent_ns,
 	    memory_order_acquire);
-	i->version = atomic_load_explicit(&e->version, memory_order_relaxed);
-	i->span_ns = atomic_load_explicit(&e->span_ns, memory_order_relaxed);
+	i->version = atomic_load_explicit(&e->version, memory_order_acquire);
+	i->span_ns = atomic_load_explicit(&e->span_ns, memory_order_acquire);
 	i->released = atomic_load_explicit(&e->released,
-	    memory_order_relaxed);
+	    memory_order_acquire);
+	/* All of that acquires: of what came after, this is seen. */
+	return !atomic_load(&e->empty) && atomic_load(&e->lives) == life;
 }
 
-struct err
-shm_instance_find(struct slice id, uint32_t *index)
+/* By its id; NULL: there is none. */
+static struct entry *
+find(struct slice id)
 {
 	uint32_t i, count = shm_instance_count();
 	char there[SHM_INSTANCE_TEXT];
 
 	for (i = 0; i < count; i++) {
-		text_get(&table->entries[i].id, there);
-		if (slice_eq(slice_of(there), id)) {
-			*index = i;
-			return OK;
-		}
+		struct entry *e = &table->entries[i];
+
+		if (atomic_load(&e->empty))
+			continue;
+		text_get(&e->id, there);
+		if (slice_eq(slice_of(there), id))
+			return e;
 	}
-	return FAIL(NOT_FOUND, "no such instance was seen");
+	return NULL;
+}
+
+bool
+shm_instance_find(const char *id, struct shm_instance *i)
+{
+	const struct entry *e = find(slice_of(id));
+
+	return e != NULL &&
+	    shm_instance_get((uint32_t)(e - table->entries), i) &&
+	    strcmp(i->id, id) == 0;
 }
 
 bool
@@ -260,25 +283,50 @@ note(struct entry *e, const struct shm_instance_look *l)
 	atomic_store(&e->version, l->version);
 }
 
+/* A place that is empty, behind all others if need be; NULL: there is none. */
+static struct entry *
+take_place(void)
+{
+	uint32_t i, count = shm_instance_count();
+
+	for (i = 0; i < count; i++) {
+		if (atomic_load(&table->entries[i].empty))
+			return &table->entries[i];
+	}
+	if (count == SHM_INSTANCES_MAX)
+		return NULL;
+	atomic_store(&table->entries[count].empty, true);
+	atomic_fetch_add(&table->count, 1);
+	return &table->entries[count];
+}
+
 struct err
 shm_instance_seen(const struct shm_instance_look *l)
 {
-	uint32_t index;
-	struct err e;
+	struct entry *e;
 
 	MUST(l->id.len > 0 && l->id.len < SHM_INSTANCE_TEXT);
 	MUST(l->version > 0);
-	e = shm_instance_find(l->id, &index);
-	if (!err_is(e)) {
-		note(&table->entries[index], l);
+	e = find(l->id);
+	if (e != NULL) {
+		note(e, l);
 		return OK;
 	}
-	index = shm_instance_count();
-	if (index == SHM_INSTANCES_MAX)
+	e = take_place();
+	if (e == NULL)
 		return FAIL(NO_MEMORY, "the table of instances is full");
-	text_set(&table->entries[index].id, l->id.ptr, l->id.len);
-	atomic_store(&table->entries[index].version, 0);
-	note(&table->entries[index], l);
-	atomic_fetch_add_explicit(&table->count, 1, memory_order_release);
+	text_set(&e->id, l->id.ptr, l->id.len);
+	atomic_store(&e->version, 0);
+	note(e, l);
+	/* Before it is there: who still reads the last one sees it. */
+	atomic_fetch_add(&e->lives, 1);
+	atomic_store(&e->empty, false);
 	return OK;
+}
+
+void
+shm_instance_forget(uint32_t index)
+{
+	MUST(index < shm_instance_count());
+	atomic_store(&table->entries[index].empty, true);
 }

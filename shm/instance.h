@@ -18,10 +18,11 @@
  * Death:	one word decides; the next maintainer goes on with what it finds.
  *		Our holder's uuid is made with the segment, so the lease is the
  *		server's and not one maintainer's.
- * Lifetime:	made before the first fork. Instances are never removed.
+ * Lifetime:	made before the first fork. The place of an instance that was
+ *		forgotten is another's later: a copy is of one of them, or none.
  * Locking:	atomics. The maintainer is the only writer. A text that is read
  *		while it changes may be of two moments: texts are for people,
- *		an id never changes.
+ *		the id of an instance never changes.
  * Errors:	NO_MEMORY: more than SHM_INSTANCES_MAX instances.
  */
 
@@ -86,9 +87,11 @@ struct shm_instance {			/* another one; a copy */
 	bool released;			/* it said that it leaves */
 };
 
+/* Places; false: nobody is there. */
 uint32_t shm_instance_count(void);
-void shm_instance_get(uint32_t index, struct shm_instance *);
-struct err shm_instance_find(struct slice id, uint32_t *index) MUST_CHECK;
+bool shm_instance_get(uint32_t index, struct shm_instance *) MUST_CHECK;
+/* False: none of that id was seen. */
+bool shm_instance_find(const char *id, struct shm_instance *) MUST_CHECK;
 /* Neither released nor silent for its span. */
 bool shm_instance_lives(const struct shm_instance *);
 
@@ -103,5 +106,7 @@ struct shm_instance_look {
 };
 
 struct err shm_instance_seen(const struct shm_instance_look *) MUST_CHECK;
+/* Maintainer: it is gone for good, and owns nothing. */
+void shm_instance_forget(uint32_t index);
 
 #endif

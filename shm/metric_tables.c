@@ -339,8 +339,8 @@ print_cluster(struct buf *out)
 	for (i = 0; i < shm_instance_count(); i++) {
 		struct shm_instance other;
 
-		shm_instance_get(i, &other);
-		alive += shm_instance_lives(&other);
+		alive += shm_instance_get(i, &other) &&
+		    shm_instance_lives(&other);
 	}
 	shm_lease_get(&l);
 	return GAUGE("memwald_lease_held", l.state == SHM_LEASE_HELD ? 1 : 0,

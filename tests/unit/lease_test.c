@@ -335,10 +335,8 @@ static struct shm_instance
 other(const char *id)
 {
 	struct shm_instance i;
-	uint32_t index;
 
-	see_ok(shm_instance_find(slice_of(id), &index));
-	shm_instance_get(index, &i);
+	assert_true(shm_instance_find(id, &i));
 	return i;
 }
 
@@ -425,6 +423,33 @@ who_is_gone_for_good_is_forgotten(void **state)
 	assert_int_equal(newest_of("gone"), 1);
 }
 
+/* Another instance was quicker: what it removed is as silent as it was; the place
+ * in the segment is the next one's. */
+static void
+what_others_removed_is_forgotten(void **state)
+{
+	struct chain c = chain_of_id("gone");
+	struct shm_instance i;
+
+	(void)state;
+	put_other("gone", "held", "elsewhere", 1);
+	see_ok(lease_look(&lease));
+	see_ok(object_delete_tree(dir, c.prefix));
+	see_ok(lease_look(&lease));	/* ours is not listed: it tells nothing */
+	assert_int_equal(other("gone").silent_ns, 0);
+	round_to(SHM_LEASE_HELD);
+	do {
+		see_ok(lease_look(&lease));
+	} while (other("gone").silent_ns < 2 * NS_PER_MS);
+	see_ok(lease_forget(&lease, 0));
+	assert_false(shm_instance_find("gone", &i));
+	put_other("next", "held", "elsewhere", 60000);
+	see_ok(lease_look(&lease));
+	assert_true(shm_instance_lives(&(struct shm_instance){
+	    .span_ns = other("next").span_ns }));
+	assert_int_equal(shm_instance_count(), 1);
+}
+
 static void
 a_damaged_one_hides_no_other(void **state)
 {
@@ -489,6 +514,7 @@ main(void)
 		T(leaving_frees_it),
 		T(others_are_seen),
 		T(who_is_gone_for_good_is_forgotten),
+		T(what_others_removed_is_forgotten),
 		T(a_damaged_one_hides_no_other),
 		T(the_nameless_go_alone_or_not_at_all),
 		T(the_nameless_outlive_the_dead),

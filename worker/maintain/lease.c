@@ -269,7 +269,8 @@ decide_nameless(struct lease *l, char why[SHM_INSTANCE_TEXT])
 	for (i = 0; i < shm_instance_count(); i++) {
 		struct shm_instance other;
 
-		shm_instance_get(i, &other);
+		if (!shm_instance_get(i, &other))
+			continue;
 		if (l->first_versions[i] == 0)
 			l->first_versions[i] = other.version;
 		if (!shm_instance_lives(&other))
@@ -401,23 +402,32 @@ take_name(const struct object_info *info, void *ctx)
 	return true;
 }
 
-/* One that we know, at a version that we know, is not read again. */
 static bool
-known(const struct uuid *id, uint64_t version, struct shm_instance *there)
+known(const struct uuid *id, struct shm_instance *there)
 {
 	uint32_t i;
 
 	for (i = 0; i < shm_instance_count(); i++) {
 		struct uuid named;
 
-		shm_instance_get(i, there);
+		if (!shm_instance_get(i, there))
+			continue;
 		named = uuid_named(slice_of(there->id));
 		if (uuid_eq(&named, id))
-			return there->version == version;
+			return true;
 	}
 	return false;
 }
 
+static struct err
+note_silent(const struct shm_instance *there, uint64_t before_ns)
+{
+	return shm_instance_seen(&(struct shm_instance_look){
+	    .id = slice_of(there->id), .version = there->version,
+	    .before_ns = before_ns, .after_ns = before_ns });
+}
+
+/* One that we know, at a version that we know, is not read again. */
 static struct err
 look_at(struct lease *l, const struct uuid *id, struct arena *a)
 {
@@ -429,11 +439,8 @@ look_at(struct lease *l, const struct uuid *id, struct arena *a)
 
 	if (err_is(e) || look.version == 0)
 		return e;
-	if (known(id, look.version, &there)) {
-		look.id = slice_of(there.id);
-		look.after_ns = look.before_ns;
-		return shm_instance_seen(&look);
-	}
+	if (known(id, &there) && there.version == look.version)
+		return note_silent(&there, look.before_ns);
 	e = load(&c, a, &s);
 	if (err_is(e) || s.version == 0)
 		return e;
@@ -446,9 +453,48 @@ look_at(struct lease *l, const struct uuid *id, struct arena *a)
 	return shm_instance_seen(&look);
 }
 
+static bool
+is_listed(const struct looking *k, const struct uuid *id)
+{
+	char text[UUID_TEXT_LEN + 1];
+	uint32_t i;
+
+	uuid_to_text(id, text);
+	for (i = 0; i < k->count; i++) {
+		if (slice_eq(k->names[i], slice_of(text)))
+			return true;
+	}
+	return false;
+}
+
+/* Another instance removed its lease, since it is gone for good: it is as silent
+ * as before. Only if the listing has all of them, and so our own. */
+static struct err
+look_at_missing(const struct looking *k, const struct uuid *own,
+    uint64_t before_ns)
+{
+	struct err e = OK;
+	uint32_t i;
+
+	if (k->count == SHM_INSTANCES_MAX || !is_listed(k, own))
+		return OK;
+	for (i = 0; i < shm_instance_count() && !err_is(e); i++) {
+		struct shm_instance there;
+		struct uuid id;
+
+		if (!shm_instance_get(i, &there))
+			continue;
+		id = uuid_named(slice_of(there.id));
+		if (!is_listed(k, &id))
+			e = note_silent(&there, before_ns);
+	}
+	return e;
+}
+
 struct err
 lease_look(struct lease *l)
 {
+	uint64_t before_ns = clock_boot_ns();
 	struct uuid own = uuid_named(slice_of(shm_instance_id()));
 	struct looking k = { 0 };
 	struct arena a;
@@ -474,6 +520,8 @@ lease_look(struct lease *l)
 			    "passed over lease=%.*s", (int)k.names[i].len,
 			    k.names[i].ptr);
 	}
+	if (!err_is(e))
+		e = look_at_missing(&k, &own, before_ns);
 	arena_free(&a);
 	return e;
 }
@@ -503,21 +551,24 @@ lease_forget(struct lease *l, uint64_t silent_ns)
 		struct chain c;
 		struct uuid id;
 
-		shm_instance_get(i, &other);
-		if (other.silent_ns < MAX(silent_ns, other.span_ns) ||
-		    l->forgotten[i] == other.version || owns_any(other.id))
+		if (!shm_instance_get(i, &other) ||
+		    other.silent_ns < MAX(silent_ns, other.span_ns) ||
+		    owns_any(other.id))
 			continue;
 		id = uuid_named(slice_of(other.id));
 		c = chain_of(l->root, &id);
 		e = chain_end(&c, other.version);
+		if (e.kind == ERR_NOT_FOUND)
+			e = OK;		/* others removed it */
 		if (err_is(e))
 			break;
-		l->forgotten[i] = other.version;
-		log_info("lease of an instance removed that is gone for good "
+		shm_instance_forget(i);
+		l->first_versions[i] = 0;
+		log_info("instance forgotten that is gone for good "
 		    "instance=%s version=%llu", other.id,
 		    (unsigned long long)other.version);
 	}
-	return e.kind == ERR_NOT_FOUND ? OK : e;
+	return e;
 }
 
 void

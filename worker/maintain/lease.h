@@ -71,8 +71,6 @@ struct lease {
 	uint64_t watched_ns;		/* after the look that found it */
 	/* Rule 5: versions of others when they were first looked at. */
 	uint64_t first_versions[SHM_INSTANCES_MAX];
-	/* Versions of others that were removed. */
-	uint64_t forgotten[SHM_INSTANCES_MAX];
 };
 
 /* span_ns of true time. */
@@ -83,9 +81,9 @@ void lease_init(struct lease *, struct object_dir *root, uint64_t span_ns,
 struct err lease_round(struct lease *) MUST_CHECK;
 /* At the leases of all other instances. For the pool. */
 struct err lease_look(struct lease *) MUST_CHECK;
-/* Removes the leases of those that are gone for good: that own no ordinal, as
- * the segment knows it, and have been silent for so long, and for their span;
- * a master that knows nothing of them misses nothing. For the pool. */
+/* Removes the leases of those that are gone for good, and forgets them: that own
+ * no ordinal, as the segment knows it, and have been silent for so long, and for
+ * their span; a master that knows nothing of them misses nothing. For the pool. */
 struct err lease_forget(struct lease *, uint64_t silent_ns) MUST_CHECK;
 /* If it ran out meanwhile, that is said. Any thread. */
 void lease_expire(void);

@@ -133,12 +133,9 @@ static void
 find_address(const char *instance, char address[SHM_INSTANCE_TEXT])
 {
 	struct shm_instance i;
-	uint32_t index;
 
-	if (err_is(shm_instance_find(slice_of(instance), &index)))
-		return;
-	shm_instance_get(index, &i);
-	memcpy(address, i.address, sizeof(i.address));
+	if (shm_instance_find(instance, &i))
+		memcpy(address, i.address, sizeof(i.address));
 }
 
 static void
