@@ -75,7 +75,8 @@ struct call {
 	bool told;			/* done, but for what is waited for */
 	uint32_t children;		/* of a shutdown, when it began */
 	uint32_t workers, workers_before;	/* of a resize; 0: not begun */
-	uint32_t worker;		/* of a drain */
+	uint32_t worker;		/* of a drain, */
+	const char *instance;		/* and whose */
 	struct decide decide;
 	struct left_walk left;
 

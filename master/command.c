@@ -98,9 +98,11 @@ command_shards(struct call *call)
 enum call_step
 command_ordinals(struct call *call)
 {
-	static list_section *const sections[] = { begin, list_ordinals };
+	static list_section *const sections[] = { begin, list_ordinals,
+	    status_gap, list_history };
 
-	return list(call, sections, ARRAY_LEN(sections));
+	return list(call, sections, call->given[ADMIN_OPTION_HISTORY] ?
+	    ARRAY_LEN(sections) : 2);
 }
 
 enum call_step

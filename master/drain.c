@@ -206,14 +206,16 @@ drain_next_ns(uint64_t now_ns)
 }
 
 uint32_t
-drain_left(uint32_t worker)
+drain_left(const char *instance, uint32_t worker)
 {
 	uint32_t i, n = 0, count = shm_ordinal_count();
 	struct shm_ordinal o;
 
 	for (i = 0; i < count; i++)
 		n += !err_is(shm_ordinal_get(i, &o)) && o.version != 0 &&
-		    o.owner != SHM_NOBODY &&
+		    o.is.state != SHM_ORDINAL_ORPHANED &&
+		    o.is.state != SHM_ORDINAL_RETIRED &&
+		    strcmp(o.is.instance, instance) == 0 &&
 		    (worker == DRAIN_ALL || o.is.worker == worker);
 	return n;
 }

@@ -19,7 +19,9 @@
  *			appends get 503. While there is no other instance, they
  *			stay and are written.
  *
- * Each move is a decision like any other: one that is too late is made anew.
+ * Each move is a decision like any other: one that is too late is made anew. The
+ * marks are read by the master of the instance itself; of one that does not live
+ * whoever sets the mark decides (drain_command.c).
  *
  * Death:	the next master reads the marks, and goes on.
  * Lifetime:	one a master.
@@ -42,8 +44,8 @@ uint32_t drain_marks(const char *instance, uint32_t worker);
 /* The ordinal whose home that is; NOT_FOUND: it is not known. */
 struct err drain_find_home(const char *instance, uint32_t worker,
     uint32_t *index) MUST_CHECK;
-/* How many ordinals that worker of ours owns, or all of them. */
+/* How many ordinals that worker owns, or all of that instance. */
 #define DRAIN_ALL UINT32_MAX
-uint32_t drain_left(uint32_t worker);
+uint32_t drain_left(const char *instance, uint32_t worker);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "shm/instance.h"
 #include "shm/process.h"
 #include "shm/server_state.h"
@@ -13,8 +14,12 @@
 
 /*
  * drain and undrain: the mark is set or taken away, the rest follows by itself
- * (drain.h) and is waited for.
+ * (drain.h, member.h) and is waited for. Of another instance its own master does
+ * it, when it sees the mark; if it does not live, its ordinals are given to
+ * others here, and come home when it starts undrained.
  */
+
+#define LOOK_NS NS_PER_SEC		/* between two looks at another instance */
 
 static const struct report_column columns[] = {
 	{ "ORDINAL", "name", -32 },
@@ -22,17 +27,49 @@ static const struct report_column columns[] = {
 	{ "VERSION", "version", 7 },
 };
 
-/* "instance", or the number of a worker of ours. */
+static bool
+is_ours(const struct call *call)
+{
+	return strcmp(call->instance, shm_instance_id()) == 0;
+}
+
+/* An instance that the chain knows. */
+static bool
+read_instance(struct call *call)
+{
+	struct shm_ordinal o;
+	uint32_t index;
+
+	call->worker = DRAIN_ALL;
+	if (call->operand_count > 1)
+		call->instance = call->operands[1];
+	if (is_ours(call) || (!err_is(drain_find_home(call->instance, 0,
+	    &index)) && !err_is(shm_ordinal_get(index, &o)) &&
+	    o.version != 0)) {
+		call->decide.index = is_ours(call) ? 0 : index;
+		return true;
+	}
+	call_refuse(call, "no ordinal of an instance %s is in the assignment; "
+	    "see memwaldctl ordinals", call->instance);
+	return false;
+}
+
+/* "instance", with whose if not ours, or the number of a worker of ours. */
 static bool
 read_place(struct call *call)
 {
 	const char *text = call->operands[0];
 
-	if (strcmp(text, "instance") == 0) {
-		call->worker = DRAIN_ALL;
-		return true;
+	call->instance = shm_instance_id();
+	if (strcmp(text, "instance") == 0)
+		return read_instance(call);
+	if (call->operand_count > 1) {
+		call_refuse(call, "a worker is drained by its own instance");
+		return false;
 	}
 	call->worker = (uint32_t)strtoul(text, NULL, 10);
+	/* Ours are the first of the table. */
+	call->decide.index = call->worker;
 	if (strspn(text, "0123456789") == strlen(text) && strlen(text) <= 4 &&
 	    call->worker < child_wanted())
 		return true;
@@ -48,27 +85,21 @@ mark_of(const struct call *call)
 	    SHM_DRAINED_WORKER;
 }
 
-/* The ordinal that bears the mark: ours are the first of the table. */
-static uint32_t
-marked(const struct call *call)
-{
-	return call->worker == DRAIN_ALL ? 0 : call->worker;
-}
-
+/* The ordinal that bears the mark is what it is decided about. */
 static bool
 is_marked(const struct call *call, struct shm_ordinal *o)
 {
-	struct err e = shm_ordinal_get(marked(call), o);
+	struct err e = shm_ordinal_get(call->decide.index, o);
 
 	MUST(!err_is(e));
 	return (o->drained & mark_of(call)) != 0;
 }
 
-/* Whether that was here, with whom is drained. */
+/* Whether that is, or was, with whom is drained. */
 static bool
 is_place(const struct call *call, const char *instance, uint32_t worker)
 {
-	return strcmp(instance, shm_instance_id()) == 0 &&
+	return strcmp(instance, call->instance) == 0 &&
 	    (call->worker == DRAIN_ALL || call->worker == worker);
 }
 
@@ -114,7 +145,7 @@ say(struct call *call, const char *result, bool before)
 	report_open(r);
 	report_line(r, "%s: %s %s", result,
 	    call->worker == DRAIN_ALL ? "instance" : "worker",
-	    call->worker == DRAIN_ALL ? shm_instance_id() : call->operands[0]);
+	    call->worker == DRAIN_ALL ? call->instance : call->operands[0]);
 	if (r->json)
 		json_write_text(&r->w, "result", slice_of(result));
 	put_ordinals(call, r, before);
@@ -131,18 +162,58 @@ has_others(struct call *call)
 
 	candidates_find(&c, child_wanted());
 	for (i = 0; i < c.count; i++) {
-		bool mine = c.all[i].ours;
-
-		others += !mine;
-		ours += mine && c.all[i].worker != call->worker;
+		others += strcmp(c.all[i].instance, call->instance) != 0;
+		ours += c.all[i].ours && c.all[i].worker != call->worker;
 	}
 	if (call->worker == DRAIN_ALL && others == 0)
 		call_refuse(call, "no other instance lives whose workers are "
-		    "not drained: nobody would own what is here");
+		    "not drained: nobody would own what is there");
 	else if (call->worker != DRAIN_ALL && ours == 0)
 		call_refuse(call, "it is the only worker that is not drained; "
 		    "drain the instance");
 	return call->exit == ADMIN_EXIT_OK;
+}
+
+static bool
+lives(const struct call *call)
+{
+	struct shm_instance other;
+
+	return is_ours(call) || (shm_instance_find(call->instance, &other) &&
+	    shm_instance_lives(&other));
+}
+
+/* What an instance owns that does not live goes to others, by our decision: how
+ * many that is. */
+static uint32_t
+give_away(const struct call *call)
+{
+	static struct candidates c;
+	uint32_t i, n = 0, count = shm_ordinal_count();
+	struct candidate *to;
+	struct shm_ordinal o;
+	struct shm_want want;
+
+	if (lives(call))
+		return 0;
+	candidates_find(&c, child_wanted());
+	for (i = 0; i < count; i++) {
+		struct err e = shm_ordinal_get(i, &o);
+
+		MUST(!err_is(e));
+		to = candidates_least(&c);
+		if (o.version == 0 || o.is.state == SHM_ORDINAL_RETIRED ||
+		    !is_place(call, o.is.instance, o.is.worker) || to == NULL)
+			continue;
+		memset(&want, 0, sizeof(want));
+		want.to = candidate_take(to);
+		want.from_version = o.version;
+		want.reason = SHM_ORDINAL_BY_DRAIN;
+		e = shm_ordinal_want(i, &want);
+		MUST(!err_is(e));
+		n++;
+	}
+	return n;
 }
 
 static enum call_step
@@ -156,7 +227,10 @@ decide_drain(struct call *call)
 	if (is_marked(call, &o)) {
 		if (call->given[ADMIN_OPTION_DRY_RUN])
 			return say(call, "drained already", true);
-		call->told = true;
+		if (give_away(call) > 0)
+			decide_bring(call);
+		else
+			call->told = true;
 		return CALL_WAIT;
 	}
 	if (!has_others(call))
@@ -167,17 +241,32 @@ decide_drain(struct call *call)
 	want.to = o.is;
 	want.drain = (uint16_t)mark_of(call);
 	want.reason = SHM_ORDINAL_BY_COMMAND;
-	decide_want(call, marked(call), &o, &want);
+	decide_want(call, call->decide.index, &o, &want);
 	return CALL_WAIT;
+}
+
+/* What another instance does is known by looking: not only as often as all do. */
+static void
+look_again(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct err e;
+
+	if (is_ours(call) || !assign_done(&d->assign, call->now_ns, &e) ||
+	    call->now_ns < d->again_ns)
+		return;
+	assign_order(&d->assign, SHM_JOB_LOOK, call->now_ns);
+	d->again_ns = call->now_ns + LOOK_NS;
 }
 
 /* The mark is there: until nothing is, but the mark. */
 static enum call_step
 wait_drained(struct call *call)
 {
-	uint32_t left = drain_left(call->worker);
+	uint32_t left = drain_left(call->instance, call->worker);
 	struct shm_ordinal o;
 
+	look_again(call);
 	if (!is_marked(call, &o))
 		return call_refuse(call, "undrained by another meanwhile");
 	call->children = MAX(call->children, left);
@@ -210,7 +299,7 @@ command_drain(struct call *call)
 static bool
 comes_home(const struct call *call, uint32_t worker, const struct shm_ordinal *o)
 {
-	struct shm_ordinal first;
+	struct shm_ordinal first;	/* which has the instance's mark */
 	uint32_t marks;
 	struct err e = shm_ordinal_get(0, &first);
 
@@ -227,13 +316,13 @@ static bool
 undrained(const struct call *call, uint32_t worker, const struct shm_ordinal *o,
     struct shm_want *want)
 {
-	bool marks = worker == marked(call) &&
-	    (o->drained & mark_of(call)) != 0;
+	bool bears = worker == call->decide.index;
+	bool marks = bears && (o->drained & mark_of(call)) != 0;
 
 	memset(want, 0, sizeof(*want));
 	want->to = o->is;
 	want->from_version = o->version;
-	want->undrain = worker == marked(call) ? (uint16_t)mark_of(call) : 0;
+	want->undrain = bears ? (uint16_t)mark_of(call) : 0;
 	want->reason = SHM_ORDINAL_BY_COMMAND;
 	if (comes_home(call, worker, o) && o->owner != SHM_WORKER(worker)) {
 		want->to.state = SHM_ORDINAL_OWNED;
@@ -249,18 +338,35 @@ undrained(const struct call *call, uint32_t worker, const struct shm_ordinal *o,
 	return marks;
 }
 
-static enum call_step
-decide_undrain(struct call *call)
+/* The mark of another instance; its home takes the rest back. */
+static uint32_t
+want_unmarked(struct call *call)
+{
+	struct shm_ordinal o;
+	struct shm_want want;
+	struct err e;
+
+	if (!is_marked(call, &o))
+		return 0;
+	memset(&want, 0, sizeof(want));
+	want.to = o.is;
+	want.from_version = o.version;
+	want.undrain = SHM_DRAINED_INSTANCE;
+	want.reason = SHM_ORDINAL_BY_COMMAND;
+	if (call->given[ADMIN_OPTION_DRY_RUN])
+		return 1;
+	e = shm_ordinal_want(call->decide.index, &want);
+	MUST(!err_is(e));
+	return 1;
+}
+
+static uint32_t
+want_undrained(struct call *call)
 {
 	struct shm_want want;
 	struct shm_ordinal o;
 	uint32_t i, n = 0;
 
-	if (!read_place(call))
-		return CALL_DONE;
-	if (!is_marked(call, &o) && call->workers == 0)
-		return say(call, "was not drained", true);
-	call->workers = 1;		/* begun: it is seen to its end */
 	for (i = 0; i < child_wanted(); i++) {
 		struct err e = shm_ordinal_get(i, &o);
 
@@ -273,11 +379,42 @@ decide_undrain(struct call *call)
 		e = shm_ordinal_want(i, &want);
 		MUST(!err_is(e));
 	}
+	return n;
+}
+
+static enum call_step
+decide_undrain(struct call *call)
+{
+	struct shm_ordinal o;
+	uint32_t n;
+
+	if (!read_place(call))
+		return CALL_DONE;
+	if (!is_marked(call, &o) && call->workers == 0)
+		return say(call, "was not drained", true);
+	call->workers = 1;		/* begun: it is seen to its end */
+	n = is_ours(call) ? want_undrained(call) : want_unmarked(call);
 	if (n > 0 && call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, "would undrain", true);
 	if (n > 0)
 		decide_bring(call);
 	call->told = n == 0;
+	return CALL_WAIT;
+}
+
+/* It was only a drain that keeps it away: its home, which lives, takes it. */
+static enum call_step
+wait_taken_back(struct call *call)
+{
+	struct shm_ordinal o;
+
+	look_again(call);
+	if (is_marked(call, &o))
+		return call_refuse(call, "drained by another meanwhile");
+	if (!lives(call) || o.reason != SHM_ORDINAL_BY_DRAIN ||
+	    is_place(call, o.is.instance, o.is.worker))
+		return say(call, "undrained", true);
+	call_progress(call, 0, 1, "its ordinals come home");
 	return CALL_WAIT;
 }
 
@@ -287,6 +424,8 @@ wait_undrained(struct call *call)
 {
 	uint32_t serving, leaving;
 
+	if (!is_ours(call))
+		return wait_taken_back(call);
 	child_progress(&serving, &leaving);
 	if (serving == child_wanted() && leaving == 0 &&
 	    !(call->worker == DRAIN_ALL ? shm_server_is(SHM_SERVER_DRAINED) :

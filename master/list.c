@@ -59,6 +59,7 @@ static const struct report_column ordinal_columns[] = {
 	{ "INSTANCE", "instance", -16 },
 	{ "WORKER", "worker", 6 },
 	{ "VERSION", "version", 7 },
+	{ "WHY", "why", -7 },
 	{ "CHANGED", NULL, -20 },
 	{ NULL, "changed_ms", 0 },
 	{ "BEFORE", "owner_before", -16 },
@@ -82,9 +83,9 @@ put_time(struct report *r, uint64_t at_ms)
 	report_text(r, "%s", text);
 }
 
-/* What was before, as far as the segment knows it; the chain knows more. */
+/* The owner before. */
 static void
-put_history(struct report *r, const struct shm_ordinal *o)
+put_before(struct report *r, const struct shm_ordinal *o)
 {
 	struct shm_assignment was = { .state = o->was[0].state,
 	    .worker = o->was[0].worker };
@@ -122,7 +123,8 @@ put_ordinal(struct report *r, const struct shm_ordinal *o)
 	report_text(r, "%s", o->is.instance);
 	report_uint(r, o->is.worker);
 	report_uint(r, o->version);
-	put_history(r, o);
+	report_text(r, "%s", shm_ordinal_reason_name(o->reason));
+	put_before(r, o);
 	report_text(r, "%s", drained_text(o->drained));
 	report_text(r, "%s", shard);
 	report_text(r, "%s", o->is.address);
@@ -155,6 +157,72 @@ list_ordinals(struct call *call)
 		}
 		if (call->command != ADMIN_STATUS || !is_idle(at->index, &o))
 			put_ordinal(r, &o);
+		at->index++;
+	}
+	return false;
+}
+
+static const struct report_column history_columns[] = {
+	{ "HISTORY OF", "name", -32 },
+	{ "VERSION", "version", 7 },
+	{ "CHANGED", NULL, -20 },
+	{ NULL, "changed_ms", 0 },
+	{ "STATE", "state", -9 },
+	{ "WHY", "why", -7 },
+	{ "OWNER", "owner", -1 },
+};
+
+static void
+put_change(struct report *r, const char *name, const struct shm_past *was)
+{
+	struct shm_assignment is = { .state = was->state,
+	    .worker = was->worker };
+	char owner[DECIDE_TEXT];
+
+	snprintf(is.instance, sizeof(is.instance), "%s", was->instance);
+	report_row(r);
+	report_text(r, "%s", name);
+	report_uint(r, was->version);
+	put_time(r, was->at_ms);
+	report_uint(r, was->at_ms);
+	report_text(r, "%s", shm_ordinal_state_name(was->state));
+	report_text(r, "%s", shm_ordinal_reason_name(was->reason));
+	report_text(r, "%s", decide_owner(&is, owner));
+	report_row_end(r);
+}
+
+/* What it is, then what it was, newest first, as the chain has it. */
+static void
+put_changes(struct report *r, const struct shm_ordinal *o)
+{
+	struct shm_past now = { .state = o->is.state, .worker = o->is.worker,
+	    .version = o->version, .at_ms = o->at_ms, .reason = o->reason };
+	uint32_t i;
+
+	snprintf(now.instance, sizeof(now.instance), "%s", o->is.instance);
+	put_change(r, o->name, &now);
+	for (i = 0; i < SHM_ORDINAL_PASTS && o->was[i].version != 0; i++)
+		put_change(r, o->name, &o->was[i]);
+}
+
+bool
+list_history(struct call *call)
+{
+	struct report *r = &call->report;
+	struct cursor *at = &call->cursor;
+	struct shm_ordinal o;
+
+	if (!at->begun)
+		report_list(r, "history", history_columns,
+		    ARRAY_LEN(history_columns));
+	at->begun = true;
+	while (call->body.len < CALL_PIECE_BYTES) {
+		if (err_is(shm_ordinal_get(at->index, &o))) {
+			report_list_end(r);
+			return true;
+		}
+		if (o.version != 0)
+			put_changes(r, &o);
 		at->index++;
 	}
 	return false;

@@ -16,7 +16,7 @@
 typedef bool list_section(struct call *);
 
 list_section list_processes, list_stores, list_locks, list_shards,
-    list_ordinals, list_budgets, list_jobs, list_lanes, list_lease,
+    list_ordinals, list_history, list_budgets, list_jobs, list_lanes, list_lease,
     list_instances, list_strays, list_fanout;
 
 /* Whether the store is one that was asked for, by name and kind. */

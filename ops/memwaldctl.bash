@@ -46,7 +46,7 @@ _memwaldctl()
 		options='--help --json --kind='
 		operands='' ;;
 	ordinals)
-		options='--help --json'
+		options='--help --json --history'
 		operands='' ;;
 	jobs)
 		options='--help --json'
@@ -62,10 +62,10 @@ _memwaldctl()
 		operands='' ;;
 	drain)
 		options='--help --json --timeout= --dry-run'
-		operands='instance WORKER' ;;
+		operands='instance WORKER INSTANCE' ;;
 	undrain)
 		options='--help --json --timeout= --dry-run'
-		operands='instance WORKER' ;;
+		operands='instance WORKER INSTANCE' ;;
 	adopt)
 		options='--help --json --timeout= --dry-run'
 		operands='' ;;

@@ -242,6 +242,65 @@ class Moves(unittest.TestCase):
                 kind.append(c, "c").must(201)
                 self.assertLessEqual({"a", "b", "c"}, set(kind.texts(c)))
 
+    def drain_other(self, verb, other):
+        """From here; the other one looks when it is asked something."""
+        asked = start(self.one, verb, "instance", "two", "--json")
+        while asked.poll() is None:
+            if other.proc is not None:
+                end(start(other, "reassign", "two", "two", "--dry-run"))
+        status, out, err = end(asked)
+        self.assertEqual(status, DONE, out + err)
+        return json.loads(out)
+
+    def test_another_instance_is_taken_out(self):
+        """By one that lives, whether or not it does; twice; and undone."""
+        one, two = self.one, self.two
+        self.assertIn("no ordinal of an instance", self.ask(
+            one, "drain", "instance", "nobody", status=REFUSED))
+        self.assertIn("by its own", self.ask(
+            one, "drain", "0", "two", status=REFUSED))
+        self.ask(one, "drain", "instance", "two", "--dry-run")
+        for _ in range(2):
+            moved = self.drain_other("drain", two)
+            self.assertLessEqual({"two", "two#1"}, {
+                o["name"] for o in moved["ordinals"]})
+        self.assertEqual({self.owner(one, n).split("#")[0]
+                          for n in ("two", "two#1")}, {"one"})
+        with two.client() as c:
+            self.assertEqual(c.get("/api/v1/ready").status, 503)
+        self.assertIn("nobody would own", self.ask(
+            one, "drain", "instance", status=REFUSED))
+        self.assertEqual(self.drain_other("undrain", two)["result"],
+                         "undrained")
+        self.writes(two)
+        self.assertEqual(self.drain_other("undrain", two)["result"],
+                         "was not drained")
+        # One that has left, and comes back: it stays out until it is undone.
+        self.assertEqual(two.stop(), 0)
+        self.run_script(one, "instance-drain", "--instance=two")
+        self.assertEqual({self.owner(one, n).split("#")[0]
+                          for n in ("two", "two#1")}, {"one"})
+        two.start()
+        with two.client() as c:
+            self.assertEqual(c.get("/api/v1/ready").status, 503)
+        self.drain_other("undrain", two)
+        self.writes(two)
+        whys = [line.split()[-2:] for line in self.run_script(
+            one, "ordinals-list", "--history", "two").splitlines()]
+        self.assertEqual(whys[0], ["WHY", "OWNER"])
+        self.assertEqual([w for w in whys[1:] if w[0] != "home"][0][0],
+                         "drain")
+
+    def writes(self, server):
+        wait_for("all to be home", lambda: all(
+            self.owner(server, memwal.ordinal(server.instance_id, w)) ==
+            memwal.ordinal(server.instance_id, w) for w in (0, 1)))
+        with server.client() as c:
+            wait_for("it to be ready", lambda: c.get(
+                "/api/v1/ready").status == 200)
+            for kind in self.kinds:
+                kind.append(c, "w").must(201)
+
     def is_out(self, one, two):
         self.assertEqual({self.ordinals(one)[n]["instance"]
                           for n in ("one", "one#1")}, {"two"})

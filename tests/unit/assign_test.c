@@ -316,14 +316,15 @@ what_is_drained_comes_home_when_that_is_undone(void **state)
 	come_home();
 	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
 	assert_int_equal(drain_marks("host", 1), SHM_DRAINED_INSTANCE);
-	assert_int_equal(drain_left(DRAIN_ALL), 2);
+	assert_int_equal(drain_left("host", DRAIN_ALL), 2);
 	turns(2);
 	owner_is(0, "host");
 	turns(20);
 	owner_is(0, "near");
 	owner_is(1, "near");
 	assert_int_equal(ordinal(0).reason, SHM_ORDINAL_BY_DRAIN);
-	assert_int_equal(drain_left(DRAIN_ALL), 0);
+	assert_int_equal(drain_left("host", DRAIN_ALL), 0);
+	assert_int_equal(drain_left("near", 0), 3);
 	o = ordinal(0);
 	memset(&w, 0, sizeof(w));
 	w.to = o.is;
