@@ -90,6 +90,16 @@ set_up(struct transfer *t, const struct transport_request *q)
 	    curl_multi_add_handle(t->multi, c) == CURLM_OK;
 }
 
+/* A peer that speaks something else is one we have asked. */
+static bool
+was_asked(const struct transfer *t)
+{
+	long bytes = 0;
+
+	return curl_easy_getinfo(t->easy, CURLINFO_REQUEST_SIZE, &bytes) ==
+	    CURLE_OK && bytes > 0;
+}
+
 static struct err
 outcome(const struct transfer *t, CURLcode code)
 {
@@ -98,7 +108,9 @@ outcome(const struct transfer *t, CURLcode code)
 		return OK;
 	case CURLE_URL_MALFORMAT:
 	case CURLE_UNSUPPORTED_PROTOCOL:
-		return FAIL(BAD_INPUT, "the address of an instance");
+		return was_asked(t) ?
+		    FAIL(IO, "its answer is none of HTTP/1.1") :
+		    FAIL(BAD_INPUT, "the address of an instance");
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return FAIL(UNAVAILABLE, "its host is not known");
 	case CURLE_COULDNT_CONNECT:
