@@ -7,6 +7,7 @@
 
 struct cleaning {
 	struct object_dir *dir;
+	const char *parent;
 	uint32_t removed;
 };
 
@@ -39,16 +40,45 @@ clean_shard(const struct object_info *info, void *ctx)
 }
 
 static bool
-clean_index(const struct object_info *info, void *ctx)
+clean_child(const struct object_info *info, void *ctx)
 {
 	struct cleaning *c = ctx;
 	char prefix[OBJECT_NAME_MAX];
 
-	snprintf(prefix, sizeof(prefix), "_indices/%.*s", (int)info->name.len,
-	    info->name.ptr);
+	snprintf(prefix, sizeof(prefix), "%s/%.*s", c->parent,
+	    (int)info->name.len, info->name.ptr);
 	if (info->is_dir)
 		c->removed += temporary_clean(c->dir, prefix);
 	return true;
+}
+
+/* In each directory of parent, which need not exist. */
+static void
+clean_children(struct cleaning *c, const char *parent)
+{
+	struct err e;
+
+	c->parent = parent;
+	e = object_list(c->dir, parent, clean_child, c);
+	if (err_is(e) && e.kind != ERR_NOT_FOUND)
+		log_err(LOG_WARN, e, "not listed, unfinished files below stay "
+		    "until the next look prefix=%s", parent);
+}
+
+uint32_t
+temporary_clean_root(struct object_dir *root)
+{
+	static const char *const prefixes[] = { "", "_registry",
+	    "_cluster/assignment" };
+	static const char *const parents[] = { "_registry", "_cluster/lease" };
+	struct cleaning c = { .dir = root };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(prefixes); i++)
+		c.removed += temporary_clean(root, prefixes[i]);
+	for (i = 0; i < ARRAY_LEN(parents); i++)
+		clean_children(&c, parents[i]);
+	return c.removed;
 }
 
 uint32_t
@@ -66,9 +96,6 @@ temporary_clean_store(struct object_dir *dir)
 	if (err_is(e) && e.kind != ERR_NOT_FOUND)
 		log_err(LOG_WARN, e, "shards not listed, unfinished files in "
 		    "them stay until the next look");
-	e = object_list(dir, "_indices", clean_index, &c);
-	if (err_is(e) && e.kind != ERR_NOT_FOUND)
-		log_err(LOG_WARN, e, "indices not listed, unfinished files in "
-		    "them stay until the next look");
+	clean_children(&c, "_indices");
 	return c.removed;
 }

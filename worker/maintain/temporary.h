@@ -12,6 +12,9 @@
 
 /* Directly in prefix; how many went. */
 uint32_t temporary_clean(struct object_dir *, const char *prefix);
+/* In the directories of the data directory that are no store's: registries,
+ * assignments, leases. */
+uint32_t temporary_clean_root(struct object_dir *);
 /* In all directories of a store but those of generations. */
 uint32_t temporary_clean_store(struct object_dir *);
 

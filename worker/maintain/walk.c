@@ -1,7 +1,5 @@
 #include "common/base.h"
 
-#include <stdio.h>
-
 #include "common/clock.h"
 #include "common/log.h"
 #include "shm/server_state.h"
@@ -74,7 +72,6 @@ static bool
 list_names(void)
 {
 	const struct kind *kind;
-	char prefix[64];
 	struct err e;
 
 	if (walk.listed && walk.at < walk.count)
@@ -86,9 +83,6 @@ list_names(void)
 		if (kind == NULL)
 			continue;
 		arena_reset(&walk.arena);
-		snprintf(prefix, sizeof(prefix), "_registry/%s", kind->name);
-		temporary_clean(walk.plan.root, "");
-		temporary_clean(walk.plan.root, prefix);
 		walk.listed = true;
 		walk.at = 0;
 		e = registry_names(walk.plan.root, kind, &walk.arena, &walk.names,
@@ -109,6 +103,8 @@ run(struct op *op)
 
 	(void)op;
 	walk.ref_count = 0;
+	if (!walk.listed)
+		temporary_clean_root(walk.plan.root);
 	walk.ended = !list_names();
 	walk.full = false;
 	for (i = 0; !walk.ended && i < STORES_A_JOB && walk.at < walk.count;
