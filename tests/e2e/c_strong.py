@@ -3,6 +3,7 @@ so does every later read of the same instance (design 5, contract 4.1, A.7)."""
 
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import events
 import memwal
@@ -106,15 +107,19 @@ class Strong(unittest.TestCase):
             a.append("st", [row(r) for r in ids[3:]]).must(201)
         one.fault("claim_entry=hold")
         one.kill(one.processes("worker")[0])
+        over = Event()
         with ThreadPoolExecutor(1) as pool, two.client() as b:
-            more = pool.submit(self.append_more, one)
-            wait_for("the claim", lambda: "claim_entry=1" in
-                     one.ctl("fault").split())
-            for _ in range(2):
-                self.assertEqual([r["id"] for r in b.list("st", **STRONG)],
-                                 ids)
-            self.assertIsNotNone(b.record("st", ids[-1]))
-            one.kill_all()		# in the middle of it
+            more = pool.submit(self.append_more, one, over)
+            try:
+                wait_for("the claim", lambda: "claim_entry=1" in
+                         one.ctl("fault").split())
+                for _ in range(2):
+                    self.assertEqual([r["id"] for r in b.list("st", **STRONG)],
+                                     ids)
+                self.assertIsNotNone(b.record("st", ids[-1]))
+            finally:
+                over.set()
+                one.kill_all()		# in the middle of it
             more.result()
             self.assertEqual([r["id"] for r in b.list("st", **STRONG)], ids)
         two.restart()
@@ -126,12 +131,16 @@ class Strong(unittest.TestCase):
             self.assertEqual([r["id"] for r in b.list("st", **STRONG)],
                              ids + ["s"])
 
-    def append_more(self, server):
-        try:
-            with server.client() as c:
-                c.append("st", [row("more")])
-        except Lost:
-            pass			# it is killed meanwhile
+    def append_more(self, server, over):
+        """Until one waits in the server: a connection that the killed worker
+        had not accepted yet is lost with it, as all are in the end."""
+        while not over.wait(0.05):
+            try:
+                with server.client() as c:
+                    if c.append("st", [row("more")]).status == 201:
+                        return
+            except Lost:
+                pass
 
     def test_rows_that_were_refused_go(self):
         """Written and not synced: the strong read of another instance may see
