@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -15,8 +16,8 @@
 /*
  * load - HTTP/1.1 load on one port from one thread, and what it measured.
  *
- *	load PORT CONNECTIONS[@RATE] SECONDS append STORE PREFIX
- *	load PORT CONNECTIONS[@RATE] SECONDS get PATH KEYS
+ *	load PORT CONNECTIONS[@RATE] SECONDS append STORE PREFIX [TRACE]
+ *	load PORT CONNECTIONS[@RATE] SECONDS get PATH KEYS [TRACE]
  *
  * Each connection is kept alive and has one request in flight; the next is sent
  * as soon as the answer is complete. With a RATE (requests a second, all
@@ -25,8 +26,10 @@
  * stall is felt by all that it delays. append sends rows of 2 KB with ids
  * PREFIX-CONNECTION-NUMBER; in PATH a "{}" becomes a random number below KEYS.
  * Prints one line of JSON: requests, errors (any status above 299, or a lost
- * connection), rate a second, and latencies in microseconds. Exit status 1 if
- * nothing was answered.
+ * connection), rate a second, and latencies in microseconds. Into the file TRACE
+ * goes every answer, as two unsigned 64-bit numbers: when its request was sent or
+ * due (CLOCK_MONOTONIC, ns) and its latency (us). SIGTERM ends a run early, and
+ * well. Exit status 1 if nothing was answered.
  *
  * It is no client of ours but a stand-in for many: no retry, no time-out beyond
  * the end of the run. A reply's head must fit HEAD_BYTES; its body is counted
@@ -70,6 +73,8 @@ static struct {
 static uint32_t *samples;
 static size_t sample_count;
 static uint64_t requests, errors;
+static FILE *trace;
+static volatile sig_atomic_t stopped;
 static char filler[ROW_BYTES];
 static int epoll;
 
@@ -218,6 +223,8 @@ finish(struct conn *c)
 	uint64_t us = (now_ns() - c->sent_ns) / 1000;
 
 	requests++;
+	if (trace != NULL)
+		fwrite((uint64_t[]){ c->sent_ns, us }, sizeof(us), 2, trace);
 	if (sample_count < SAMPLES_MAX)
 		samples[sample_count++] = (uint32_t)MIN(us, UINT32_MAX);
 	if (atoi(c->head + 9) > 299)
@@ -346,10 +353,10 @@ read_plan(int argc, char **argv)
 {
 	const char *rate;
 
-	if (argc != 7 || (strcmp(argv[4], "append") != 0 &&
+	if (argc < 7 || argc > 8 || (strcmp(argv[4], "append") != 0 &&
 	    strcmp(argv[4], "get") != 0)) {
 		fprintf(stderr, "usage: load PORT CONNECTIONS[@RATE] SECONDS "
-		    "append STORE PREFIX | get PATH KEYS\n");
+		    "append STORE PREFIX | get PATH KEYS [TRACE]\n");
 		exit(2);
 	}
 	plan.peer.sin_family = AF_INET;
@@ -370,6 +377,15 @@ read_plan(int argc, char **argv)
 		fprintf(stderr, "load: a number is out of bounds\n");
 		exit(2);
 	}
+	if (argc == 8 && (trace = fopen(argv[7], "w")) == NULL)
+		die(argv[7]);
+}
+
+static void
+stop(int signal_number)
+{
+	(void)signal_number;
+	stopped = 1;
 }
 
 int
@@ -399,7 +415,8 @@ main(int argc, char **argv)
 		conns[i].sent_ns = begun + plan.every_ns * i / plan.connections;
 		conns[i].waits = true;
 	}
-	while (now_ns() < end) {
+	signal(SIGTERM, stop);
+	while (!stopped && now_ns() < end) {
 		uint64_t left = start_due(conns, 100000000);
 		struct timespec wait = { 0, (long)left };
 
@@ -412,6 +429,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "load: no answer\n");
 		return 1;
 	}
+	if (trace != NULL && fclose(trace) != 0)
+		die("trace");
 	qsort(samples, sample_count, sizeof(*samples), by_size);
 	printf("{\"requests\":%" PRIu64 ",\"errors\":%" PRIu64 ","
 	    "\"rate\":%.1f,\"p50_us\":%" PRIu32 ",\"p99_us\":%" PRIu32 ","

@@ -10,6 +10,7 @@ there, and as whoever we are elsewhere.
 """
 
 import glob
+import array
 import json
 import os
 import shutil
@@ -44,6 +45,43 @@ def load(port, connections, seconds, *what):
         raise AssertionError("load: %d of %d requests failed" % (
             result["errors"], result["requests"]))
     return result
+
+
+class Load:
+    """load.c, running for as long as the context does, and what it traced."""
+    LONGEST = 600
+
+    def __init__(self, port, connections, *what):
+        self.trace = tempfile.NamedTemporaryFile(prefix="memwald-trace-")
+        self.process = subprocess.Popen(
+            [build_path("tests/bench/load", ""), str(port), str(connections),
+             str(self.LONGEST), *[str(w) for w in what], self.trace.name],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.process.terminate()
+        said, complaint = self.process.communicate(timeout=60)
+        numbers = array.array("Q", self.trace.read())
+        self.trace.close()
+        if kind is not None:
+            return
+        if self.process.returncode != 0:
+            raise AssertionError("load: %d %s" % (self.process.returncode,
+                                                  complaint))
+        result = json.loads(said)
+        if result["errors"]:
+            raise AssertionError("load: %d of %d requests failed" % (
+                result["errors"], result["requests"]))
+        self.sent_ns, self.us = numbers[::2], numbers[1::2]
+
+    def between(self, begun, ended):
+        """Sorted latencies (us) of what was sent between two times of
+        time.monotonic()."""
+        return sorted(us for at, us in zip(self.sent_ns, self.us)
+                      if begun <= at / 1e9 < ended)
 
 
 class Postgres:

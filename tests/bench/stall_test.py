@@ -2,11 +2,14 @@
 """What a fold does to those who use its store: appends and gets without and
 with a fold of 64 MiB running on the same store, in one run.
 
-A round seeds the store with 64 MiB of rows, seals them, measures some windows of
-load, starts the fold and measures windows of the same load until it ends; only
-those that ended before it did count. The ratios are of the medians over the
-windows. At the end, the longest time that a store's write lock was held. Prints,
-never asserts a time. `make bench-stall` is the long form.
+A round seeds the store with 64 MiB of rows, seals them, waits until the disk is
+quiet, and starts a load that goes on until the round ends: WITHOUT seconds
+without a fold, then for as long as a fold takes. Each answer belongs to where
+its request was sent, or due. Percentiles are over the answers of all rounds, so
+that one slow second weighs as what it is; beside them the least and the largest
+ratio of a round, to see how much of it is chance. At the end, the longest time
+that a store's write lock was held. Prints, never asserts a time. `make
+bench-stall` is the long form.
 
 Load with "@N" sends N requests a second, whatever is answered; without, each
 client sends its next as soon as it may, so that clients, workers and the fold
@@ -14,20 +17,20 @@ together have more to do than there are CPUs: what the fold takes of those, the
 clients miss.
 """
 
+import os
 import re
-import statistics
 import threading
 import time
 import unittest
 
-from peers import load
+from peers import Load
 from harness import LONG, Server
 from rows import kib_row
 
 FOLD_BYTES = (64 if LONG else 8) << 20
-ROUNDS = 3 if LONG else 1
-WINDOW = 1.0 if LONG else 0.2
-WITHOUT = 4 if LONG else 1	# windows before each fold
+ROUNDS = 5 if LONG else 1
+WARM = 0.5 if LONG else 0.1	# seconds of each round that do not count
+WITHOUT = 4 if LONG else 0.5
 LOADS = ([("append", n) for n in (
     "1", "16", "64", "1@1000", "16@500", "64@500", "16@1000", "64@1000",
     "16@4000", "64@4000")] +
@@ -38,6 +41,10 @@ HOLDS = "memwald_lock_hold_seconds_bucket"
 ROW_BYTES = 2048
 QUIET = ["--rollout-flush-interval-secs=0",
          "--rollout-merge-after-generations=0"]
+
+
+def percentile(latencies, share):
+    return latencies[min(len(latencies) - 1, int(len(latencies) * share))]
 
 
 class Fold(threading.Thread):
@@ -63,40 +70,43 @@ class Stall(unittest.TestCase):
                 k + 512, count))]
             c.append(store, rows, flush=k + 512 >= count).must(201)
 
-    def window(self, server, store, what, clients, tag):
+    def load(self, server, store, what, clients, tag):
         if what == "append":
-            return load(server.port, clients, WINDOW, "append", store, tag)
+            return Load(server.port, clients, "append", store, tag)
         path = "/api/v1/rollouts/%s/records/k{}" % store
-        return load(server.port, clients, WINDOW, "get", path, KEYS)
+        return Load(server.port, clients, "get", path, KEYS)
 
     def round(self, server, c, store, what, clients, number):
+        """The sorted latencies of a round: without a fold, and beside it."""
         self.seed(c, store, number)
-        without = [self.window(server, store, what, clients, "b%d-%d" % (
-            number, k)) for k in range(WITHOUT)]
+        os.sync()
         fold = Fold(server, store)
-        fold.start()
-        during = []
-        while fold.ended is None:
-            begun = time.monotonic()
-            seen = self.window(server, store, what, clients,
-                               "f%d-%d" % (number, len(during)))
-            seen["ended"] = begun + WINDOW
-            during.append(seen)
-        fold.join()
+        with self.load(server, store, what, clients, "w%d" % number) as running:
+            time.sleep(WARM + WITHOUT)
+            fold_at = time.monotonic()
+            fold.start()
+            fold.join()
         self.assertGreaterEqual(fold.reclaimed, 1)
-        return without, [w for w in during if w["ended"] <= fold.ended]
+        begun = fold_at - WITHOUT
+        return (running.between(begun, fold_at),
+                running.between(fold_at, fold.ended), fold.ended - fold_at)
 
-    def show(self, what, clients, without, during):
-        def middle(windows, name):
-            return statistics.median(w[name] for w in windows)
+    def show(self, what, clients, rounds):
         text = "%-6s %-8s" % (what, clients)
-        for name in ("p50_us", "p99_us", "max_us"):
-            a, b = middle(without, name), middle(during, name)
-            text += " | %s %8.2f -> %8.2f ms ratio %5.2f" % (
-                name[:-3], a / 1000, b / 1000, b / a)
-        print("%s | %.0f -> %.0f/s, %d windows" % (
-            text, middle(without, "rate"), middle(during, "rate"),
-            len(during)), flush=True)
+        without, during = [sorted(us for r in rounds for us in r[k])
+                           for k in (0, 1)]
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1)):
+            a, b = percentile(without, share), percentile(during, share)
+            text += " | %s %7.2f -> %7.2f ms ratio %5.2f" % (
+                name, a / 1000, b / 1000, b / a)
+            if name == "p99":
+                of_rounds = [percentile(r[1], share) / percentile(r[0], share)
+                             for r in rounds]
+                text += " (%.2f to %.2f)" % (min(of_rounds), max(of_rounds))
+        seconds = sum(r[2] for r in rounds)
+        print("%s | %.0f -> %.0f/s, %d folds of %.1f s" % (
+            text, len(without) / (WITHOUT * len(rounds)), len(during) / seconds,
+            len(rounds), seconds / len(rounds)), flush=True)
 
     def holds(self, c):
         """The write locks of stores held so far: {bound in s: how many}."""
@@ -121,21 +131,14 @@ class Stall(unittest.TestCase):
         with Server(build="", workers=0, args=QUIET) as s, \
                 s.client(timeout=300) as c:
             for what, clients in LOADS:
-                without, during = [], []
                 store = "%s-%s" % (what, clients.replace("@", "-at-"))
                 c.create(store)
                 c.append(store, [kib_row("k%d" % i)
                                  for i in range(KEYS)]).must(201)
-                for number in range(ROUNDS):
-                    a, b = self.round(s, c, store, what, clients, number)
-                    without += a
-                    during += b
+                self.show(what, clients, [
+                    self.round(s, c, store, what, clients, number)
+                    for number in range(ROUNDS)])
                 c.request("DELETE", "/api/v1/rollouts/" + store).must(204)
-                if not during:
-                    print("%-6s %-8s: the fold ended within one window" % (
-                        what, clients), flush=True)
-                    continue
-                self.show(what, clients, without, during)
             self.show_longest_hold(c)
 
 
