@@ -182,6 +182,8 @@ shm_shard_claimed(const struct shm_shard_state *s)
 		.slot = SHM_NOBODY,
 	};
 
+	c.newest = atomic_load_explicit(&s->manifest_epoch,
+	    memory_order_relaxed) <= c.epoch;
 	if (life != 0) {
 		c.slot = shm_life_slot(life);
 		c.live = shm_life_goes_on(life) &&

@@ -128,6 +128,8 @@ struct shm_claim {
 					 * lease's term lasts, and the ordinal
 					 * has not moved */
 	bool own;			/* it is this very process */
+	bool newest;			/* no manifest that is known here names a
+					 * later one: nobody has fenced it */
 };
 
 /* Who claimed this shard last. Epoch and life belong together unless a claim

@@ -157,6 +157,34 @@ moved_in(void **state)
 	see_store("k1=a k2=b");
 }
 
+/* Who claims after the guest did, whatever he was told: what he acknowledges is
+ * sealed and folded too. */
+static void
+overtaken(void **state)
+{
+	struct owner o = claim_elsewhere(), late;
+	uint64_t epoch;
+
+	(void)state;
+	see_ok(own_put(&o, "k1", "a"));
+	assign(far, shm_instance_id(), 0);
+	see_ok(ask(SHM_MAIL_ROTATE, far));
+	own_end(&o);
+	epoch = claim_of(far).epoch;
+	assert_true(claim_of(far).newest);
+	late = claim_elsewhere();
+	see_ok(own_put(&late, "k2", "b"));
+	see_ok(reload_others(dir, kind, ref));
+	assert_true(claim_of(far).live && !claim_of(far).newest);
+	see_ok(ask(SHM_MAIL_ROTATE, far));
+	assert_true(claim_of(far).epoch > epoch + 1 && claim_of(far).newest);
+	see_error(own_put(&late, "k3", "lost"), FENCED);
+	own_end(&late);
+	assert_int_equal(seal_now(number_of(far)).generations, 1);
+	fold_now(number_of(far));
+	see_store("k1=a k2=b");
+}
+
 /* An ordinal of this instance whose worker is gone; then it comes home. */
 static void
 orphan_and_home(void **state)
@@ -293,6 +321,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		guest_case(moved_in),
+		guest_case(overtaken),
 		guest_case(orphan_and_home),
 		guest_case(moves_on),
 		guest_case(nothing_to_claim),

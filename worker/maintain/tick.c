@@ -86,9 +86,10 @@ wants_rotation(const struct aged_store *a, const struct aged_shard *s,
 
 	if (s->owner == SHM_NOBODY)
 		return false;
-	/* A claim records its end, and nothing comes behind that. */
+	/* A claim records its end, and nothing comes behind that but what a
+	 * later claim put there. */
 	if (s->guest)
-		return !claim.live && ((want & WANT_CLAIM) != 0 ||
+		return !(claim.live && claim.newest) && ((want & WANT_CLAIM) != 0 ||
 		    has_tail(state));
 	if (!has_tail(state))
 		return false;

@@ -170,7 +170,7 @@ is_claimed(const struct store *s, const struct uuid *shard)
 	if (number == SHM_SHARD_NONE)
 		return false;
 	c = shm_shard_claimed(shm_store_shard(s->ref, number));
-	return c.live && c.own;
+	return c.live && c.own && c.newest;
 }
 
 void

@@ -8,8 +8,10 @@
  * Nobody writes rows to them. Their worker claims them (claim.h), which fences
  * a writer that was only asleep, and records where its tail ends; the entry that
  * does so gets no batch and is closed at once. From then on the tail can be
- * sealed, and nothing comes behind it. The claim stays live as long as this life
- * and the ordinal's stay with it, so that it is made once.
+ * sealed, and nothing comes behind it. The claim stands as long as this life and
+ * the ordinal's stay with it, so that it is made once; and as long as no manifest
+ * is met with a later epoch: what that claimer acknowledged only another claim
+ * ends.
  *
  * A shard without a manifest was never written to: there is nothing to claim.
  *
