@@ -32,9 +32,10 @@
  * learns of it first.
  *
  * Who may write: the owner of an ordinal, while its instance holds its lease.
- * A worker asks before each claim. That keeps writers from fencing each other
- * for nothing; that no row is lost when two believe that they own an ordinal is
- * the work of epochs and sentinels (claim.h).
+ * A worker asks before each claim, and again before it serves (claim.h). That
+ * keeps writers from fencing each other for nothing, and those that were asleep
+ * from writing; that no row is lost when two believe that they own an ordinal is
+ * the work of epochs and sentinels.
  *
  * Death:	a version stands or does not. Half applied to the segment, the
  *		cache's version is the old one, and the next look does it again.

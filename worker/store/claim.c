@@ -3,6 +3,7 @@
 #include "common/fault.h"
 #include "common/log.h"
 #include "shm/metric.h"
+#include "worker/store/assignment.h"
 #include "worker/store/claim.h"
 
 #define CLAIM_BYTES_MAX	(64u << 20)
@@ -148,5 +149,26 @@ out:
 			e.what = "claim a shard";
 	}
 	arena_free(&arena);
+	return e;
+}
+
+struct err
+claim_ordinal(struct claim_right *r, struct object_dir *dir,
+    const struct uuid *shard, const struct arrow_schema *schema,
+    struct claim *out)
+{
+	uint32_t now;
+	struct err e = assignment_check(r->root, r->ordinal, r->owner,
+	    &r->moves);
+
+	if (!err_is(e))
+		e = claim_shard(dir, shard, schema, out);
+	if (err_is(e))
+		return e;
+	/* Of a stay that ended meanwhile and began anew the claim is not: that
+	 * is seen by r->moves, by whoever goes by it. */
+	e = assignment_check(r->root, r->ordinal, r->owner, &now);
+	if (err_is(e))
+		wal_writer_close(&out->entry);
 	return e;
 }

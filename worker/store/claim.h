@@ -18,11 +18,19 @@
  * What the old owner could still acknowledge lies before 4; what it did not
  * may appear, and then stays, or not.
  *
+ * A worker asks the assignment of its ordinal before it claims, so that it
+ * fences nobody for nothing, and again before it serves. One that slept between
+ * the first answer and its claim has fenced whoever was given the ordinal since,
+ * and who may have folded the shard for good: the second answer tells it so, and
+ * it acknowledges nothing. If that answer still names it, whoever is given the
+ * ordinal later claims later, too.
+ *
  * Death:	at every step the shard is as before or has a sentinel more; the
  *		next claimer does all of it again.
  * Locking:	none; blocks on I/O: for the pool.
  * Errors:	FENCED: another claimed meanwhile; trying again is up to the
- *		caller. Those of wal.h and shard_manifest.h.
+ *		caller. Those of wal.h and shard_manifest.h, and of
+ *		assignment_check.
  */
 
 #include "worker/lance/shard_manifest.h"
@@ -39,5 +47,18 @@ struct claim {
 
 struct err claim_shard(struct object_dir *, const struct uuid *shard,
     const struct arrow_schema *, struct claim *) MUST_CHECK;
+
+struct claim_right {
+	struct object_dir *root;	/* of the assignment */
+	uint32_t ordinal;
+	uint16_t owner;			/* process slot that claims */
+	uint32_t moves;			/* found: of the stay (ordinal_table.h)
+					 * to which the claim belongs */
+};
+
+/* The same of the shard of an ordinal, by right of the assignment. */
+struct err claim_ordinal(struct claim_right *, struct object_dir *,
+    const struct uuid *shard, const struct arrow_schema *, struct claim *)
+    MUST_CHECK;
 
 #endif

@@ -8,7 +8,6 @@
 #include "shm/process.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
-#include "worker/store/assignment.h"
 #include "worker/store/claim.h"
 #include "worker/store/guest.h"
 #include "worker/store/reload.h"
@@ -103,18 +102,18 @@ static struct err
 claim(struct guest *g)
 {
 	struct store *s = g->store;
+	struct claim_right right = { .root = s->engine->root,
+	    .ordinal = g->ordinal,
+	    .owner = (uint16_t)SHM_WORKER(s->engine->ordinal) };
 	uint64_t version;
-	struct err e;
+	struct err e = shard_manifest_newest(s->dir, &g->shard, &version);
 
-	e = assignment_check(s->engine->root, g->ordinal,
-	    (uint16_t)SHM_WORKER(s->engine->ordinal), &g->moves);
-	if (!err_is(e))
-		e = shard_manifest_newest(s->dir, &g->shard, &version);
 	if (e.kind == ERR_NOT_FOUND)
 		return OK;		/* never written to */
 	if (!err_is(e))
-		e = claim_shard(s->dir, &g->shard, &s->shape->schema,
-		    &g->claim);
+		e = claim_ordinal(&right, s->dir, &g->shard,
+		    &s->shape->schema, &g->claim);
+	g->moves = right.moves;
 	if (err_is(e))
 		return e;
 	wal_writer_close(&g->claim.entry);

@@ -10,7 +10,6 @@
 #include "shm/process.h"
 #include "shm/sequence.h"
 #include "shm/view.h"
-#include "worker/store/assignment.h"
 #include "worker/store/opened.h"
 #include "worker/store/reload.h"
 #include "worker/store/wal.h"
@@ -385,16 +384,14 @@ static int32_t
 run_claim(struct op *op)
 {
 	struct writer *w = CONTAINER_OF(op, struct writer, op);
+	const struct engine *en = w->store->engine;
+	struct claim_right right = { .root = en->root, .ordinal = en->ordinal,
+	    .owner = (uint16_t)SHM_WORKER(en->ordinal) };
 
-	/* One that was asleep may have nothing to claim any more. */
 	w->term = shm_lease_term();
-	w->job_err = assignment_check(w->store->engine->root,
-	    w->store->engine->ordinal,
-	    (uint16_t)SHM_WORKER(w->store->engine->ordinal), &w->moves);
-	if (err_is(w->job_err))
-		return 0;
-	w->job_err = claim_shard(w->store->dir, &w->shard,
+	w->job_err = claim_ordinal(&right, w->store->dir, &w->shard,
 	    &w->store->shape->schema, &w->claim);
+	w->moves = right.moves;
 	if (err_is(w->job_err))
 		return 0;
 	/* What a fold has drained of the manifest that is published with the
