@@ -244,5 +244,6 @@ call_end(struct call *call)
 	work_end(call);
 	decide_end(call);
 	left_walk_drop(&call->left);
+	fence_drop(&call->fence);
 	buf_free(&call->body);
 }

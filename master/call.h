@@ -20,6 +20,7 @@
 #include "common/base.h"
 #include "master/cursor.h"
 #include "master/decide.h"
+#include "master/fence.h"
 #include "master/left_walk.h"
 #include "master/problem.h"
 #include "master/report.h"
@@ -79,6 +80,7 @@ struct call {
 	const char *instance;		/* and whose */
 	struct decide decide;
 	struct left_walk left;
+	struct fence fence;
 
 	/* How far it is; sent when it changed, or was not sent for long. */
 	bool progress_known;

@@ -124,6 +124,20 @@ candidates_least(struct candidates *c)
 	return least;
 }
 
+struct candidate *
+candidates_least_of(struct candidates *c, const char *instance)
+{
+	struct candidate *least = NULL;
+	uint32_t i;
+
+	for (i = 0; i < c->count; i++) {
+		if (strcmp(c->all[i].instance, instance) == 0 &&
+		    (least == NULL || c->all[i].load < least->load))
+			least = &c->all[i];
+	}
+	return least;
+}
+
 struct shm_assignment
 candidate_take(struct candidate *one)
 {

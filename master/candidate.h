@@ -36,6 +36,9 @@ struct candidates {
 void candidates_find(struct candidates *, uint32_t workers);
 /* NULL: there are none. */
 struct candidate *candidates_least(struct candidates *);
+/* The same, of one instance. */
+struct candidate *candidates_least_of(struct candidates *,
+    const char *instance);
 /* NULL: it is none of them. */
 struct candidate *candidates_get(struct candidates *, const char *instance,
     uint32_t worker);

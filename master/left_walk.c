@@ -13,7 +13,7 @@ static void
 ask(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 {
 	struct shm_command c = { .kind = SHM_MAIL_JOB, .shard = *shard,
-	    .args = { SHM_JOB_LEFT, w->kind } };
+	    .args = { SHM_JOB_LEFT, w->kind, w->any } };
 
 	snprintf(c.text, sizeof(c.text), "%s", w->name);
 	mail_ask(&w->question, SHM_MAINTAINER, &c);

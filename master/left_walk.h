@@ -3,7 +3,7 @@
 
 /*
  * left_walk - asks the maintainer, store after store, what is not folded in the
- * shards of an ordinal (worker/maintain/left.h).
+ * shards of an ordinal, or where there is one (worker/maintain/left.h).
  *
  * Death:	the maintainer's: asked again where it was, until the call's
  *		deadline; so is what cannot be read now.
@@ -17,6 +17,7 @@
 #include "shm/store_table.h"
 
 struct left_walk {
+	bool any;			/* every store with such a shard */
 	bool asked;
 	struct mail_question question;
 	uint64_t until_ns, again_ns;
@@ -27,7 +28,7 @@ struct left_walk {
 
 enum left_step { LEFT_WAIT, LEFT_FOUND, LEFT_END };
 
-/* FOUND: something is left in the store where it is. */
+/* FOUND: something is left in the store where it is; any: the shard is there. */
 enum left_step left_walk_step(struct left_walk *, const struct uuid *shard,
     uint64_t now_ns);
 void left_walk_drop(struct left_walk *);

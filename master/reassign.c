@@ -84,20 +84,13 @@ worker_runs(const struct shm_assignment *to)
 static void
 choose_worker(struct shm_assignment *to, const struct shm_ordinal *o)
 {
-	const struct candidate *least = NULL;
-	uint32_t i;
+	const struct candidate *least;
 
 	to->worker = o->is.worker;
 	if (is_owned_so(o, to))
 		return;
 	candidates_find(&candidates, child_wanted());
-	for (i = 0; i < candidates.count; i++) {
-		const struct candidate *c = &candidates.all[i];
-
-		if (strcmp(c->instance, to->instance) == 0 &&
-		    (least == NULL || c->load < least->load))
-			least = c;
-	}
+	least = candidates_least_of(&candidates, to->instance);
 	to->worker = least != NULL ? least->worker : 0;
 }
 

@@ -4,13 +4,24 @@
 
 #include "shm/home.h"
 #include "shm/instance.h"
+#include "shm/process.h"
+#include "master/candidate.h"
 #include "master/child.h"
 #include "master/command.h"
 
-/* left and retire: what is not folded in an ordinal's shards, and giving up one
- * of which nothing is. */
+/*
+ * left and retire: what is not folded in an ordinal's shards, and giving up one
+ * of which nothing is.
+ *
+ * Nobody looks for rows of a retired ordinal any more, so none may come after:
+ * a worker here is given it first, unless one has it, and claims all its shards
+ * (fence.h). Who then goes on as its writer is fenced, and may not claim. If the
+ * ordinal changes meanwhile, it is not retired.
+ */
 
 #define ENOUGH 4u			/* stores that a refusal names */
+
+enum { DECIDE, LEFT, FENCE };		/* sections of a retire */
 
 static const struct report_column columns[] = {
 	{ "KIND", "kind", -8 },
@@ -118,15 +129,14 @@ decide(struct call *call)
 {
 	struct decide *d = &call->decide;
 
-	if (!call->told && !decide_find(call, call->operands[0], &d->index,
-	    &d->before))
+	if (!decide_find(call, call->operands[0], &d->index, &d->before))
 		return CALL_DONE;
 	if (d->before.is.state == SHM_ORDINAL_RETIRED)
 		return say(call, &d->before, "unchanged");
 	if (is_in_use(&d->before))
 		return call_refuse(call, "%s is its own worker's, who writes "
 		    "it", d->before.name);
-	call->told = true;		/* it is looked at what is left */
+	call->section = LEFT;
 	return CALL_WAIT;
 }
 
@@ -151,11 +161,58 @@ refuse_left(struct call *call)
 	    "stores: %.300s", call->left.found, stores);
 }
 
+/* A worker of ours is given it. */
+static enum call_step
+take_over(struct call *call)
+{
+	static struct candidates candidates;
+	struct decide *d = &call->decide;
+	struct candidate *least;
+	struct shm_want want;
+
+	candidates_find(&candidates, child_wanted());
+	least = candidates_least_of(&candidates, shm_instance_id());
+	if (least == NULL)
+		return call_refuse(call, "no worker of this server may have it "
+		    "until it is retired, all are drained");
+	memset(&want, 0, sizeof(want));
+	want.to = candidate_take(least);
+	want.reason = SHM_ORDINAL_BY_COMMAND;
+	decide_want(call, d->index, &d->before, &want);
+	call->section = DECIDE;
+	return CALL_WAIT;
+}
+
+static enum call_step
+fence(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct fence *f = &call->fence;
+	struct shm_want want;
+
+	if (!fence_step(f, &d->before.shard, call->now_ns)) {
+		if (f->holds && err_is(f->err))
+			call_progress(call, f->count, f->count + 1, "shards "
+			    "fenced so far, store %.60s: %s", f->walk.name,
+			    f->err.what);
+		else
+			call_progress(call, f->count, f->count + 1,
+			    "shards fenced so far");
+		return CALL_WAIT;
+	}
+	memset(&want, 0, sizeof(want));
+	want.to.state = SHM_ORDINAL_RETIRED;
+	want.reason = SHM_ORDINAL_BY_COMMAND;
+	/* On what it was all the time: nobody had it since. */
+	decide_want(call, d->index, &d->before, &want);
+	call->section = DECIDE;
+	return CALL_WAIT;
+}
+
 static enum call_step
 look_at_left(struct call *call)
 {
 	struct decide *d = &call->decide;
-	struct shm_want want;
 
 	switch (walk(call)) {
 	case LEFT_FOUND:
@@ -172,12 +229,9 @@ look_at_left(struct call *call)
 		return refuse_left(call);
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, &d->before, "would retire");
-	memset(&want, 0, sizeof(want));
-	want.to.state = SHM_ORDINAL_RETIRED;
-	want.reason = SHM_ORDINAL_BY_COMMAND;
-	/* On what it was before the look: nobody had it since. */
-	decide_want(call, d->index, &d->before, &want);
-	call->told = false;
+	if (d->before.owner == SHM_NOBODY)
+		return take_over(call);
+	call->section = FENCE;
 	return CALL_WAIT;
 }
 
@@ -191,6 +245,11 @@ look(struct call *call)
 	MUST(!err_is(e));
 	if (o.is.state == SHM_ORDINAL_RETIRED)
 		return say(call, &o, "retired");
+	if (d->want.to.state != SHM_ORDINAL_RETIRED && o.owner != SHM_NOBODY) {
+		d->before = o;
+		call->section = FENCE;
+		return CALL_WAIT;
+	}
 	if (o.version == d->before.version) {
 		decide_want(call, d->index, &o, &d->want);
 		return CALL_WAIT;
@@ -202,7 +261,12 @@ look(struct call *call)
 enum call_step
 command_retire(struct call *call)
 {
-	if (call->told)
+	switch (call->section) {
+	case LEFT:
 		return look_at_left(call);
-	return call_decide(call, decide, look);
+	case FENCE:
+		return fence(call);
+	default:
+		return call_decide(call, decide, look);
+	}
 }

@@ -66,7 +66,7 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
  *	shard	of the ordinal, which a worker of this server must own
  * The store gets a slot if it has none. Reply: arg 0 generations reclaimed, of
  * all shards that the same run folded; OK: the shard is empty, but for what its
- * owner appends meanwhile. NOT_FOUND: no such store. FENCED: the ordinal is not
+ * owner appends meanwhile, and who had it before the ordinal came here is fenced. NOT_FOUND: no such store. FENCED: the ordinal is not
  * ours. CONFLICT: something is left, since the store is pinned or the ordinal
  * moved on. BUSY, TIMED_OUT and all others: what was done stays, ask again.
  */
@@ -80,8 +80,9 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 				 * came of it */ \
 	X(LEFT,	  "left")	/* what is not folded of that shard, in all \
 				 * stores: from kind arg 1 and the store in text \
-				 * on; reply: where it is (text), arg 0: kind, \
-				 * and SHM_LEFT_FOUND if there is some */ \
+				 * on; arg 2 not 0: in which it is there at all; \
+				 * reply: where it is (text), arg 0: kind, and \
+				 * SHM_LEFT_FOUND if there is some */ \
 	X(PENDING, "pending")	/* which shard of an ordinal that has moved has \
 				 * anything left (worker/maintain/ \
 				 * pending_list.h) */ \

@@ -258,6 +258,60 @@ class ExecMovedIn(unittest.TestCase):
                 self.assertEqual(one.pids(), family)
 
 
+    def test_owner_that_slept_while_it_was_retired(self):
+        """In the middle of a commit, or between asking whose its ordinal is and
+        its claim: it acknowledges nothing that nobody would fold any more."""
+        kind = KINDS[0]()
+        rows = Rows([kind])
+        with Server(instance_id="one", workers=1, args=MANUAL) as one, \
+                Server(instance_id="two", workers=1, args=MANUAL,
+                       data_dir=one.data_dir) as two, two.client() as d:
+            with one.client() as c:
+                kind.create(c)
+                rows.append(c, kind, "a", "1")
+                kind.folded(c)
+            self.refused_asleep(one, kind, "wal_write", lambda: (
+                assign(two, {"one": ("two", 0)}), two.ctl("retire", "one")))
+            rows.check(self, d)
+            # Its own again, until its worker has no claim that stands.
+            assign(two, {"one": ("one", 0)})
+            with one.client() as c:
+                rows.append(c, kind, "b", "1")
+            worker = one.processes("worker")
+            one.kill(worker[0])
+            wait_for("another worker",
+                     lambda: one.processes("worker") not in ([], worker))
+            self.refused_asleep(one, kind, "claim_epoch", lambda: (
+                assign(two, {"one": ("two", 0)}), folded(d, kind, "one"),
+                two.ctl("retire", "one")))
+            rows.check(self, d)
+            rows.in_base(self, d)
+            no_generations(self, two, [kind], ("one",))
+            self.assertEqual(json.loads(two.ctl(
+                "left", "one", "--json"))["left"], 0)
+
+    def refused_asleep(self, server, kind, point, meanwhile):
+        """An append that is held at a fault point."""
+        statuses = []
+
+        def append():
+            with server.client() as c:
+                statuses.append(kind.append(c, "lost").status)
+
+        before = hits(server, point)
+        server.fault(point + "=hold:1")
+        t = threading.Thread(target=append)
+        t.start()
+        try:
+            wait_for("it to be held at " + point,
+                     lambda: hits(server, point) > before)
+            meanwhile()
+        finally:
+            server.fault(point + "=off")
+            t.join()
+        self.assertEqual(statuses, [503])
+
+
 class ExecInternal(unittest.TestCase):
     """What masters of other servers ask, and who may (contract 2.7)."""
 

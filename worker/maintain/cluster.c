@@ -90,7 +90,8 @@ run_left(struct job *j)
 	bool found = false;
 
 	snprintf(at.name, sizeof(at.name), "%s", j->command.text);
-	j->err = left_look(cluster.plan.root, &j->command.shard, &at, &found);
+	j->err = left_look(cluster.plan.root, &j->command.shard,
+	    j->command.args[2] != 0 ? LEFT_SHARD : LEFT_ROWS, &at, &found);
 	memset(j->command.text, 0, sizeof(j->command.text));
 	snprintf(j->command.text, sizeof(j->command.text), "%s", at.name);
 	j->answer = at.kind | (found ? SHM_LEFT_FOUND : 0);

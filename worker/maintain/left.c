@@ -11,6 +11,11 @@
 #define NAMES_BYTES_MAX	(64u << 20)
 #define SHARD_BYTES_MAX	(64u << 20)
 
+struct left_search {
+	const struct uuid *shard;
+	enum left_what what;
+};
+
 static struct err
 look_at_entries(struct object_dir *dir, const struct uuid *shard,
     uint64_t replay_after, struct arena *a, bool *found)
@@ -31,18 +36,20 @@ look_at_entries(struct object_dir *dir, const struct uuid *shard,
 }
 
 static struct err
-look_at_shard(struct object_dir *dir, const struct uuid *shard, bool *found)
+look_at_shard(struct object_dir *dir, const struct left_search *s,
+    bool *found)
 {
 	struct shard_manifest m;
 	struct arena arena;
 	struct err e;
 
 	arena_init(&arena, SHARD_BYTES_MAX);
-	e = shard_manifest_load(dir, shard, &arena, &m);
-	if (!err_is(e) && m.generation_count > 0) {
+	e = shard_manifest_load(dir, s->shard, &arena, &m);
+	if (!err_is(e) && (s->what == LEFT_SHARD || m.generation_count > 0)) {
 		*found = true;
 	} else if (!err_is(e)) {
-		e = look_at_entries(dir, shard, m.replay_after, &arena, found);
+		e = look_at_entries(dir, s->shard, m.replay_after, &arena,
+		    found);
 		/* It was sealed and collected since the manifest was read. */
 		if (e.kind == ERR_NOT_FOUND)
 			e.kind = ERR_UNAVAILABLE;
@@ -56,7 +63,7 @@ look_at_shard(struct object_dir *dir, const struct uuid *shard, bool *found)
 /* No shard there, or no store any more: nothing is left. */
 static struct err
 look_at_store(struct object_dir *root, const struct kind *kind,
-    const char *name, const struct uuid *shard, bool *found)
+    const char *name, const struct left_search *s, bool *found)
 {
 	char directory[REGISTRY_DIRECTORY_MAX];
 	struct object_dir *dir;
@@ -65,7 +72,7 @@ look_at_store(struct object_dir *root, const struct kind *kind,
 	registry_directory(kind, name, directory);
 	e = object_dir_open(root, directory, false, &dir);
 	if (!err_is(e)) {
-		e = look_at_shard(dir, shard, found);
+		e = look_at_shard(dir, s, found);
 		object_dir_close(dir);
 	}
 	return e.kind == ERR_NOT_FOUND ? OK : e;
@@ -73,7 +80,7 @@ look_at_store(struct object_dir *root, const struct kind *kind,
 
 /* *count falls by each store that was looked at. */
 static struct err
-look_at_kind(struct object_dir *root, const struct uuid *shard,
+look_at_kind(struct object_dir *root, const struct left_search *s,
     struct left_at *at, uint32_t *count, bool *found)
 {
 	const struct kind *kind = kind_get((enum store_kind)at->kind);
@@ -88,7 +95,7 @@ look_at_kind(struct object_dir *root, const struct uuid *shard,
 		if (strcmp(names[i], at->name) <= 0)
 			continue;
 		--*count;
-		e = look_at_store(root, kind, names[i], shard, found);
+		e = look_at_store(root, kind, names[i], s, found);
 		if (!err_is(e))
 			snprintf(at->name, sizeof(at->name), "%s", names[i]);
 	}
@@ -100,8 +107,9 @@ look_at_kind(struct object_dir *root, const struct uuid *shard,
 
 struct err
 left_look(struct object_dir *root, const struct uuid *shard,
-    struct left_at *at, bool *found)
+    enum left_what what, struct left_at *at, bool *found)
 {
+	const struct left_search s = { shard, what };
 	uint32_t count = LEFT_STORES_A_LOOK;
 	struct err e = OK;
 
@@ -111,7 +119,7 @@ left_look(struct object_dir *root, const struct uuid *shard,
 		if (kind_get((enum store_kind)at->kind) == NULL)
 			*at = (struct left_at){ .kind = at->kind + 1 };
 		else
-			e = look_at_kind(root, shard, at, &count, found);
+			e = look_at_kind(root, &s, at, &count, found);
 	}
 	return e;
 }

@@ -10,6 +10,8 @@
  * shard has something left if it has a generation, or an entry with a batch that
  * no generation covers.
  *
+ * Who fences its writers asks for every store that has such a shard at all.
+ *
  * One look goes over a few stores, or up to the first in which something is
  * left, and says where it is: the next one goes on behind that. A store that is
  * there all the time is looked at.
@@ -31,8 +33,13 @@ struct left_at {
 	char name[SHM_STORE_NAME_MAX + 1];	/* looked at last; "": none */
 };
 
-/* *found: something is left in the store at which it is now. */
+enum left_what {
+	LEFT_ROWS,			/* something is left */
+	LEFT_SHARD			/* the shard was ever claimed */
+};
+
+/* *found: what is looked for is in the store at which it is now. */
 struct err left_look(struct object_dir *root, const struct uuid *shard,
-    struct left_at *, bool *found) MUST_CHECK;
+    enum left_what, struct left_at *, bool *found) MUST_CHECK;
 
 #endif

@@ -243,12 +243,15 @@ outcome(const struct job *j, const struct shm_command *c)
 	}
 }
 
+/* And nobody writes to it: its worker's claim stands, unless it was never
+ * written to. */
 static bool
 is_empty(struct shm_ref ref, const struct uuid *shard)
 {
 	uint32_t number = shm_store_shard_find(ref, shard), ordinal;
 	const struct shm_shard_state *s;
 	struct shm_manifest_marks m;
+	struct shm_claim claim;
 
 	if (number == SHM_SHARD_NONE)
 		return true;
@@ -258,12 +261,14 @@ is_empty(struct shm_ref ref, const struct uuid *shard)
 		return true;
 	s = shm_store_shard(ref, number);
 	m = shm_shard_marks(s);
-	return m.pending_generations == 0 &&
-	    shm_shard_commit(s).position <= m.replay_after;
+	claim = shm_shard_claimed(s);
+	return m.version == 0 || (m.pending_generations == 0 &&
+	    shm_shard_commit(s).position <= m.replay_after &&
+	    claim.live && claim.newest);
 }
 
-/* Who wanted a shard empty is not told so while it is not: its store may be
- * pinned, or its ordinal have moved on. */
+/* Who wanted a shard empty is not told so while it is not, or may be written to
+ * by who had it before: its store may be pinned, or its ordinal have moved on. */
 static struct err
 check_empty(const struct job *j, const struct shm_command *c)
 {
