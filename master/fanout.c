@@ -12,8 +12,7 @@
 #include "master/member.h"
 
 /* All of clock_mono_ns, which tests let run faster. */
-#define GUARD_NS	(60 * NS_PER_SEC)	/* waited for a store's guard */
-#define HERE_NS		(1800 * NS_PER_SEC)	/* a reply that was lost */
+#define LOST_NS		(30 * NS_PER_SEC)	/* a reply, behind its deadline */
 #define THERE_NS	(60 * NS_PER_SEC)	/* the other's answer */
 #define ASK_NS		(60 * NS_PER_SEC)	/* the next place of a sweep */
 #define MORE_NS		(5 * NS_PER_MS)		/* between two of those */
@@ -36,6 +35,7 @@ static const char *const state_names[] = {
 };
 
 static struct {
+	struct fanout_plan plan;
 	struct fanout_job jobs[FANOUT_JOBS];
 
 	/* The sweep. */
@@ -108,9 +108,10 @@ static void
 ask(struct fanout_job *j, const struct shm_ordinal *o, uint64_t mono_ns)
 {
 	struct shm_command c = { .kind = SHM_MAIL_FOLD_SHARD,
-	    .shard = o->shard, .args = { j->kind, mono_ns + GUARD_NS } };
+	    .shard = o->shard, .args = { j->kind, mono_ns + fan.plan.queue_ns,
+	    mono_ns + fan.plan.queue_ns + fan.plan.work_ns } };
 
-	j->until_ns = mono_ns + HERE_NS;
+	j->until_ns = c.args[2] + LOST_NS;
 	if (j->there) {
 		c = (struct shm_command){ .kind = SHM_MAIL_JOB,
 		    .args = { SHM_JOB_FOLD_THERE, j->kind, j->ordinal,
@@ -409,6 +410,12 @@ step_sweep(uint64_t mono_ns)
 }
 
 /* --- the face --- */
+
+void
+fanout_init(const struct fanout_plan *plan)
+{
+	fan.plan = *plan;
+}
 
 void
 fanout_step(uint64_t now_ns)

@@ -18,6 +18,9 @@
  * sweep waits. So nothing is kept but what is under way, and a master that was
  * started anew finds all of it again. A job that runs twice changes nothing.
  *
+ * Each job has a deadline (--merge-queue-timeout-secs and
+ * --merge-execution-timeout-secs), at which the maintainer stops it.
+ *
  * A job that fails is tried again with back-off, FANOUT_TRIES times; then it is
  * given up for a longer time: it keeps its place, and is shown by status, until
  * it succeeds, the ordinal goes elsewhere, or its place is needed, when the next
@@ -69,6 +72,13 @@ struct fanout_job {
 	struct mail_question question;
 };
 
+struct fanout_plan {			/* spans of clock_mono_ns */
+	uint64_t queue_ns;		/* a job waits so long for its turn, */
+	uint64_t work_ns;		/* and is worked on so long */
+};
+
+/* Before the first step. */
+void fanout_init(const struct fanout_plan *);
 /* While the server runs; now_ns as of shm_lock_now_ns. */
 void fanout_step(uint64_t now_ns);
 /* When to call again, at the latest. */

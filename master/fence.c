@@ -6,20 +6,22 @@
 #include "shm/process.h"
 #include "master/fence.h"
 
-#define GUARD_NS (60 * NS_PER_SEC)	/* waited for a store's guard */
-#define JOB_NS	 (300 * NS_PER_SEC)	/* a reply that was lost */
+#define TURN_NS	 (60 * NS_PER_SEC)	/* until it is a store's turn */
+#define WORK_NS	 (300 * NS_PER_SEC)
+#define LOST_NS	 (330 * NS_PER_SEC)	/* a reply that was */
 #define AGAIN_NS (200 * NS_PER_MS)
 
 static void
 ask(struct fence *f, const struct uuid *shard, uint64_t now_ns)
 {
+	uint64_t mono_ns = clock_mono_ns();
 	struct shm_command c = { .kind = SHM_MAIL_FOLD_SHARD, .shard = *shard,
-	    .args = { f->walk.kind, clock_mono_ns() + GUARD_NS } };
+	    .args = { f->walk.kind, mono_ns + TURN_NS, mono_ns + WORK_NS } };
 
 	snprintf(c.text, sizeof(c.text), "%s", f->walk.name);
 	mail_ask(&f->question, SHM_MAINTAINER, &c);
 	f->asked = true;
-	f->until_ns = now_ns + JOB_NS;
+	f->until_ns = now_ns + LOST_NS;
 }
 
 /* What became of the store where it is. */

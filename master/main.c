@@ -12,6 +12,7 @@
 #include "common/fault.h"
 #include "common/host.h"
 #include "common/log.h"
+#include "common/merge_target.h"
 #include "common/secret.h"
 #include "shm/limit.h"
 #include "shm/process.h"
@@ -258,6 +259,8 @@ serve(const struct config *c, char **argv, int signal_fd, int *status)
 	plan.drain_ns = CONFIG_NOW(c, drain_secs) * NS_PER_SEC;
 	plan.drain_delay_ns = CONFIG_NOW(c, drain_delay_secs) * NS_PER_SEC;
 	plan.orphan_grace_ns = c->orphan_grace_secs * NS_PER_SEC;
+	plan.fanout.queue_ns = c->merge_queue_timeout_secs * NS_PER_SEC;
+	plan.fanout.work_ns = c->merge_execution_timeout_secs * NS_PER_SEC;
 	plan.orphans_manual = c->orphans != 0;
 	plan.server = (struct status_server){
 		.instance_id = id,
@@ -318,6 +321,9 @@ main(int argc, char **argv)
 	e = takeover_read(&taken);
 	if (!err_is(e))
 		e = secret_load(config.internal_token_file);
+	if (!err_is(e))
+		e = merge_target_check(config.merge_owned_targets,
+		    config.merge_drain_targets);
 	if (!err_is(e))
 		e = serve(&config, argv, signal_fd, &status);
 	if (e.kind == ERR_TIMED_OUT) {

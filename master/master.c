@@ -12,7 +12,6 @@
 #include "shm/server_state.h"
 #include "master/cover.h"
 #include "master/drain.h"
-#include "master/fanout.h"
 #include "master/lock.h"
 #include "master/mail.h"
 #include "master/master.h"
@@ -465,6 +464,7 @@ prepare(void)
 	member_init(plan.orphan_grace_ns, shm_lock_now_ns());
 	orphan_init(&(struct orphan_plan){ plan.orphan_grace_ns,
 	    plan.orphans_manual });
+	fanout_init(&plan.fanout);
 	shm_process_enter(SHM_PROCESS_RUNNING);
 }
 

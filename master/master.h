@@ -34,6 +34,7 @@
 #include "common/base.h"
 #include "master/admin.h"
 #include "master/child.h"
+#include "master/fanout.h"
 #include "master/takeover.h"
 
 /* state, what it is called */
@@ -69,6 +70,7 @@ struct master_plan {
 	uint64_t drain_ns;
 	uint64_t drain_delay_ns;
 	uint64_t orphan_grace_ns;
+	struct fanout_plan fanout;
 	bool orphans_manual;
 	struct status_server server;	/* state is kept by the loop */
 };

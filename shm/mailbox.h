@@ -60,8 +60,10 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
  * FOLD_SHARD, what is done for an ordinal that its owner here does not write
  * itself (worker/maintain/fold_job.h):
  *	arg 0	enum store_kind
- *	arg 1	clock_mono_ns until which it waits for the store's guard; the
- *		work itself ends by the time limit of a tick
+ *	arg 1	clock_mono_ns until which it waits for its turn and for the
+ *		store's guard
+ *	arg 2	clock_mono_ns until which its work ends, if not before by the
+ *		time limit of a tick
  *	text	the store's name
  *	shard	of the ordinal, which a worker of this server must own
  * The store gets a slot if it has none. Reply: arg 0 generations reclaimed, of

@@ -137,6 +137,7 @@ class MasterRestart(unittest.TestCase):
             self.assertEqual(fold_jobs(s), [])
             rows.check(self, s.client())
             s.kill_all()
+            self.held_up(s)
             # In the middle: after the first job, or before, or among others.
             s.args = QUIET
             s.start()
@@ -165,6 +166,23 @@ class MasterRestart(unittest.TestCase):
                 for k, c in enumerate(by_worker(s)):
                     rows.append(c, kind, "back-%d" % k, "2")
             rows.check(self, s.client())
+
+
+    def held_up(self, s):
+        """A job that does not get on fails at its deadline, and so does its run
+        as soon as it looks; killed after that."""
+        s.args = QUIET + ["--merge-queue-timeout-secs=2",
+                          "--merge-execution-timeout-secs=2"]
+        s.faults, s.clock_speed = "fold_read=hold", 4
+        s.start()
+        wait_for("a job to fail", lambda: re.search(
+            "fold job failed.*error=TIMED_OUT", s.log(s.log_start)))
+        held_until = os.path.getsize(s.log_path)
+        s.fault("fold_read=off")
+        wait_for("its run to end", lambda: "time limit of a tick"
+                 in s.log(held_until))
+        s.kill_all()
+        s.faults, s.clock_speed = "", 0
 
 
 class MasterGone(unittest.TestCase):

@@ -328,16 +328,18 @@ class ExecInternal(unittest.TestCase):
 
     def test_capability(self):
         """Every worker says the same, and a master makes nothing of it."""
-        with Server(workers=2, args=QUIET) as s:
+        with Server(workers=2, args=QUIET + [
+                "--merge-execution-timeout-secs=1800",
+                "--merge-drain-targets=st,generic:other"]) as s:
             told = [c.get("/api/v1/internal/merge-executor").must(200).json()
                     for c in by_worker(s)]
             self.assertEqual(told[0], told[1])
             self.assertEqual(len(told[0].pop("instance")), 36)
             self.assertEqual(told[0], {
-                "protocol": 2, "timeout_secs": 3600,
+                "protocol": 2, "timeout_secs": 1800,
                 "queue_timeout_secs": 600, "idle_timeout_secs": 600,
                 "progress_protocol": 1, "owned_targets": [],
-                "drain_targets": []})
+                "drain_targets": ["st", "generic:other"]})
             with s.client() as c:
                 for path in ("start", "cancel"):
                     reply = c.post("/api/v1/internal/merge-executor/" + path,
@@ -352,10 +354,15 @@ class ExecInternal(unittest.TestCase):
                     c.post("/api/v1/internal/merge-wal/none?" + query) \
                         .must(400)
                 c.create("st")
+                c.create("other")
                 for body in (None, {}, {"anything": 1}):
                     self.assertEqual(c.post(
-                        "/api/v1/internal/merge-wal/st", body).must(200)
+                        "/api/v1/internal/merge-wal/other", body).must(200)
                         .json(), {"reclaimed": 0})
+                # Handed over: but not what its ordinal's owner must fold.
+                self.assertIn("handed over", c.post(
+                    "/api/v1/internal/merge-wal/st").must(503)
+                    .json()["error"]["message"])
                 # Not without a shard of that ordinal, but without an owner.
                 c.post("/api/v1/internal/merge-wal/st?ordinal=nobody") \
                     .must(503)
@@ -393,7 +400,7 @@ class ExecInternal(unittest.TestCase):
                                   X_Forwarded_For="10.0.0.1"), self.may)
             self.assertNotIn(token, s.log() + json.dumps(s.status()))
 
-    def test_no_start_with_a_bad_one(self):
+    def test_no_start_with_a_bad_option(self):
         texts = (None, "", "short\n", "with blanks in the token\n")
         s = Server(workers=1)
         self.addCleanup(s.end)
@@ -408,6 +415,11 @@ class ExecInternal(unittest.TestCase):
             s.proc = None
             self.assertIn("--internal-token-file " + path,
                           s.log(s.log_start))
+        s.args = QUIET + ["--merge-owned-targets=st"]
+        s.start(wait=False)
+        self.assertEqual(s.proc.wait(60), 1)
+        s.proc = None
+        self.assertIn("--merge-owned-targets", s.log(s.log_start))
 
 
 if __name__ == "__main__":

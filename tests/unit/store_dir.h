@@ -64,6 +64,7 @@ UNUSED static struct shm_ref ref;
 UNUSED static struct config config;
 UNUSED static struct maintain_env env;
 UNUSED static struct aged_store aged;
+UNUSED static _Atomic uint64_t aged_stepped_ns;
 
 static inline const struct store_shape *
 shape_of(void)
@@ -119,6 +120,7 @@ static inline void
 aged_begin(void)
 {
 	aged = (struct aged_store){ .env = &env, .kind = kind,
+	    .stepped_ns = &aged_stepped_ns,
 	    .shape = shape_of(), .ref = ref, .dir = dir,
 	    .deadline_ns = UINT64_MAX };
 	snprintf(aged.name, sizeof(aged.name), "%s", store_name);

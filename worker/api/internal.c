@@ -4,6 +4,8 @@
 #include <strings.h>
 
 #include "common/clock.h"
+#include "common/json.h"
+#include "common/merge_target.h"
 #include "common/secret.h"
 #include "common/uuid.h"
 #include "shm/instance.h"
@@ -19,11 +21,15 @@
  * of one ordinal's shard in it, and what a master that coordinates merges asks,
  * to which the answer is that this server does it by itself.
  *
+ * Who asks for all of a store that is to be folded by others is refused
+ * (--merge-drain-targets).
+ *
  * Who asks must know the secret (common/secret.h): 401 without it, 403 with a
  * wrong one. Where there is none he must be on this machine, else 403.
  */
 
 #define FOLD_SPAN_NS	(55 * NS_PER_SEC)
+#define CAPABILITY_BYTES_MAX (16u << 10)
 #define BEARER		"Bearer "
 #define BEARER_LEN	(sizeof(BEARER) - 1)
 
@@ -85,6 +91,21 @@ folded(struct engine_call *call, struct err e, uint64_t reclaimed)
 	    "{\"reclaimed\":%llu}", (unsigned long long)reclaimed)));
 }
 
+/* Also if it was begun for nobody else. */
+static uint64_t
+work_span_ns(void)
+{
+	return api_engine()->config->merge_execution_timeout_secs * NS_PER_SEC;
+}
+
+static bool
+is_handed_over(const struct fold_request *f)
+{
+	return !f->one && merge_target_has(
+	    api_engine()->config->merge_drain_targets,
+	    store_kind_name(f->q.kind->id), f->q.store->name);
+}
+
 static void
 fold_then(struct api_request *q)
 {
@@ -93,12 +114,18 @@ fold_then(struct api_request *q)
 	    .store = q->store->ref };
 	struct err e;
 
+	if (is_handed_over(f)) {
+		http_reply_err(q->r, FAIL(UNAVAILABLE, "merges of this store "
+		    "are handed over (--merge-drain-targets)"));
+		return;
+	}
 	f->began_ns = clock_mono_ns();
 	command.args[0] = 1;
 	if (f->one) {
 		command.kind = SHM_MAIL_FOLD_SHARD;
 		command.shard = f->shard;
 		command.args[0] = q->kind->id;
+		command.args[2] = f->began_ns + FOLD_SPAN_NS + work_span_ns();
 		snprintf(command.text, sizeof(command.text), "%s",
 		    q->store->name);
 	}
@@ -202,21 +229,53 @@ const struct http_handler api_internal_fold = {
 	.finish = api_finish,
 };
 
+static bool
+write_capability(struct buf *to)
+{
+	const struct config *c = api_engine()->config;
+	const char *drain = c->merge_drain_targets;
+	/* Of this run of the server: whichever worker answers. */
+	struct uuid run = shm_instance_holder();
+	char instance[UUID_TEXT_LEN + 1];
+	struct json_writer w;
+	struct slice target;
+
+	uuid_to_text(&run, instance);
+	json_write_init(&w, to);
+	json_write_open(&w, NULL, '{');
+	json_write_uint64(&w, "protocol", 2);
+	json_write_text(&w, "instance", slice_of(instance));
+	json_write_uint64(&w, "timeout_secs", c->merge_execution_timeout_secs);
+	json_write_uint64(&w, "queue_timeout_secs",
+	    c->merge_queue_timeout_secs);
+	json_write_uint64(&w, "idle_timeout_secs", c->merge_idle_timeout_secs);
+	json_write_uint64(&w, "progress_protocol", 1);
+	json_write_open(&w, "owned_targets", '[');
+	json_write_close(&w, ']');
+	json_write_open(&w, "drain_targets", '[');
+	while (merge_target_next(&drain, &target))
+		json_write_text(&w, NULL, target);
+	json_write_close(&w, ']');
+	json_write_close(&w, '}');
+	return json_write_done(&w);
+}
+
 static void
 executor_begin(struct http_request *r)
 {
-	char instance[UUID_TEXT_LEN + 1];
-	/* Of this run of the server: whichever worker answers. */
-	struct uuid run = shm_instance_holder();
+	char *copy = NULL;
+	struct buf body;
 
 	if (!may_ask(r))
 		return;
-	uuid_to_text(&run, instance);
-	http_reply_json(r, 200, slice_of(arena_printf(&r->arena,
-	    "{\"protocol\":2,\"instance\":\"%s\",\"timeout_secs\":3600,"
-	    "\"queue_timeout_secs\":600,\"idle_timeout_secs\":600,"
-	    "\"progress_protocol\":1,\"owned_targets\":[],"
-	    "\"drain_targets\":[]}", instance)));
+	buf_init(&body, CAPABILITY_BYTES_MAX);
+	if (write_capability(&body))
+		copy = arena_copy(&r->arena, buf_slice(&body));
+	buf_free(&body);
+	if (copy != NULL)
+		http_reply_json(r, 200, slice_of(copy));
+	else
+		http_reply_err(r, FAIL(NO_MEMORY, "merge executor"));
 }
 
 const struct http_handler api_internal_executor = { .begin = executor_begin };

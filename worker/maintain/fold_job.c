@@ -74,7 +74,8 @@ run(struct op *op)
 
 	(void)op;
 	jobs.empty = false;
-	jobs.err = check_owner(&c->shard);
+	jobs.err = clock_mono_ns() < c->args[1] ? check_owner(&c->shard) :
+	    FAIL(TIMED_OUT, "turn of a fold job did not come");
 	if (!err_is(jobs.err))
 		jobs.err = open_store(c);
 	return 0;

@@ -12,8 +12,10 @@ struct err
 aged_check(const struct aged_store *a)
 {
 	struct shm_slot *slot = shm_store_slot(a->ref);
+	uint64_t now_ns = clock_mono_ns();
 	struct err e;
 
+	atomic_store_explicit(a->stepped_ns, now_ns, memory_order_relaxed);
 	if (slot == NULL || (shm_store_flags(a->ref) & SHM_FLAG_DELETED) != 0)
 		return FAIL(NOT_FOUND, "store was deleted");
 	if (atomic_load_explicit(&slot->pinned_version,
@@ -30,7 +32,7 @@ aged_check(const struct aged_store *a)
 	if (atomic_load_explicit(&a->env->ends, memory_order_relaxed))
 		return FAIL(UNAVAILABLE, "the server is replaced by another "
 		    "binary, which goes on");
-	if (clock_mono_ns() > a->deadline_ns)
+	if (now_ns > a->deadline_ns)
 		return FAIL(TIMED_OUT, "time limit of a tick");
 	return OK;
 }

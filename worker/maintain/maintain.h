@@ -36,7 +36,8 @@ struct aged_store {		/* one store, while it is being aged */
 	struct shm_ref ref;
 	struct object_dir *dir;
 	char name[SHM_STORE_NAME_MAX + 1];
-	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps */
+	uint64_t deadline_ns;		/* clock_mono_ns; checked between steps, */
+	_Atomic uint64_t *stepped_ns;	/* the last time that it was */
 	enum tick_phase phase;		/* where the work is, or failed */
 	bool late;			/* time ran out; not in waiting for owners */
 	const struct compact_wish *asked;	/* of a compaction, or NULL */

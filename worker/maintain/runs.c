@@ -13,6 +13,7 @@
 
 /* Who waits for a guard that is held looks again after this. */
 #define AGAIN_NS	(50 * NS_PER_MS)
+#define WATCH_NS	(500 * NS_PER_MS)	/* between looks at fold jobs */
 
 #define SEAL_PART (WANT_SEAL | WANT_CLAIM)	/* what the first lane does */
 
@@ -44,6 +45,7 @@ struct job {			/* one store that is, or will be, in a lane */
 	struct op op;
 	uint64_t span_ns;		/* time limit of the run, which */
 	uint64_t began_ns;
+	_Atomic uint64_t stepped_ns;	/* and its last step */
 	struct tick_result result;
 };
 
@@ -52,6 +54,8 @@ static struct {
 	struct lane lanes[STORE_KIND_COUNT][LANE_COUNT];
 	struct list jobs;
 	struct job **by_slot;
+	struct timer watch;		/* set: fold jobs wait */
+	bool watches;
 	bool draining, closed;
 	uint64_t until_ns;		/* while draining */
 } runs;
@@ -131,6 +135,85 @@ free_job(struct job *j)
 	free(j);
 }
 
+/* Of one shard: he who waits has deadlines (mailbox.h). */
+static bool
+is_fold_job(const struct shm_command *c)
+{
+	return c->kind == SHM_MAIL_FOLD && c->args[0] == RUNS_FOLD_SHARD;
+}
+
+static struct err
+check_deadlines(const struct job *j, const struct shm_command *c, bool begun,
+    uint64_t now_ns)
+{
+	uint64_t idle_ns = now_ns - MIN(now_ns,
+	    atomic_load_explicit(&j->stepped_ns, memory_order_relaxed));
+
+	if (now_ns >= c->args[2])
+		return FAIL(TIMED_OUT, "time limit of a fold job");
+	if (!begun && now_ns >= c->args[1])
+		return FAIL(TIMED_OUT, "turn of a fold job did not come");
+	if (begun && idle_ns >= runs.plan.env->config->merge_idle_timeout_secs *
+	    NS_PER_SEC)
+		return FAIL(TIMED_OUT, "fold job makes no step");
+	return OK;
+}
+
+/* Tells those whose deadline has passed: how many fold jobs are left. */
+static uint32_t
+look_at_askers(struct job *j, struct askers *a, bool begun, uint64_t now_ns)
+{
+	uint32_t i, kept = 0, jobs = 0;
+
+	for (i = 0; i < a->count; i++) {
+		const struct shm_command c = a->commands[i];
+		bool is_job = is_fold_job(&c);
+		struct err e = is_job ? check_deadlines(j, &c, begun, now_ns) :
+		    OK;
+
+		if (err_is(e)) {
+			shm_mailbox_reply(&c, e, 0);
+			continue;
+		}
+		a->commands[kept++] = c;
+		jobs += is_job;
+	}
+	a->count = kept;
+	return jobs;
+}
+
+/* What was begun goes on, to its own limit. */
+static void
+watch(struct timer *t)
+{
+	uint64_t now_ns = clock_mono_ns();
+	uint32_t left = 0;
+	struct list *l;
+
+	LIST_FOREACH(l, &runs.jobs) {
+		struct job *j = CONTAINER_OF(l, struct job, link);
+
+		left += look_at_askers(j, &j->askers, true, now_ns);
+		left += look_at_askers(j, &j->next_askers, false, now_ns);
+	}
+	runs.watches = left > 0;
+	if (runs.watches)
+		timer_set(loop_timers(runs.plan.loop), t, now_ns + WATCH_NS);
+}
+
+static bool
+add_asker(struct askers *a, const struct shm_command *c)
+{
+	if (!askers_add(a, c))
+		return false;
+	if (is_fold_job(c) && !runs.watches) {
+		runs.watches = true;
+		timer_set(loop_timers(runs.plan.loop), &runs.watch,
+		    clock_mono_ns() + WATCH_NS);
+	}
+	return true;
+}
+
 /* A seal that somebody asked for is no reason: the tick shares the next one. */
 static bool
 is_skipped(const struct job *j, uint32_t want)
@@ -171,7 +254,7 @@ enqueue(struct shm_ref ref, uint32_t want, const struct shm_command *asker)
 	if (j == NULL && !runs.closed)
 		j = new_job(ref, lane);
 	if (j == NULL || (asker != NULL &&
-	    !askers_add(&j->next_askers, asker))) {
+	    !add_asker(&j->next_askers, asker))) {
 		if (asker != NULL)
 			shm_mailbox_reply(asker, FAIL(BUSY,
 			    "maintainer has too much to do"), 0);
@@ -320,7 +403,7 @@ answer_askers(struct job *j)
 		    !err_is(j->result.seal_err)) {
 			enqueue(j->ref, rest, c);
 		} else if (waits_for_guard(j, c) &&
-		    askers_add(&j->next_askers, c)) {
+		    add_asker(&j->next_askers, c)) {
 			j->next_want |= rest;
 			j->waits = true;
 		} else {
@@ -396,8 +479,29 @@ job_run(struct op *op)
 	struct job *j = CONTAINER_OF(op, struct job, op);
 
 	tick_store(runs.plan.env, j->ref, j->lane == LANE_SEAL ?
-	    j->want & SEAL_PART : j->want, &j->compact, j->span_ns, &j->result);
+	    j->want & SEAL_PART : j->want, &j->compact,
+	    &(struct tick_limit){ j->span_ns, &j->stepped_ns }, &j->result);
 	return 0;
+}
+
+/* A run that fold jobs alone wait for ends when the last of them is late. */
+static uint64_t
+span_of(const struct job *j)
+{
+	uint64_t span_ns = ticker_span_ns(runs.plan.env->config), until_ns = 0;
+	uint32_t i;
+
+	if ((j->want & WANT_TICK) != 0)
+		return span_ns;
+	for (i = 0; i < j->askers.count; i++) {
+		const struct shm_command *c = &j->askers.commands[i];
+
+		if (!is_fold_job(c))
+			return span_ns;
+		until_ns = MAX(until_ns, c->args[2]);
+	}
+	return until_ns == 0 ? span_ns :
+	    MIN(span_ns, until_ns - MIN(until_ns, j->began_ns));
 }
 
 static void
@@ -411,7 +515,8 @@ start_job(struct job *j)
 	j->next_want = 0;
 	j->running = true;
 	j->began_ns = clock_mono_ns();
-	j->span_ns = ticker_span_ns(runs.plan.env->config);
+	atomic_store(&j->stepped_ns, j->began_ns);
+	j->span_ns = span_of(j);
 	j->op.done = job_done;
 	runs.lanes[j->kind][j->lane].running++;
 	/* Bounded by maintain_concurrency, not by the pool's queue. */
@@ -486,6 +591,7 @@ runs_start(const struct runs_plan *plan)
 
 	runs.plan = *plan;
 	list_init(&runs.jobs);
+	timer_init(&runs.watch, watch);
 	runs.by_slot = calloc(shm_store_slots(), sizeof(*runs.by_slot));
 	MUST(runs.by_slot != NULL);
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++) {
@@ -502,6 +608,8 @@ runs_drain(uint64_t until_ns)
 	uint32_t kind;
 	struct list *l;
 
+	timer_cancel(loop_timers(runs.plan.loop), &runs.watch);
+	runs.watches = true;		/* nobody is added any more */
 	/* Who still waits is told; the tails stay in the WAL. */
 	LIST_FOREACH(l, &runs.jobs) {
 		struct job *j = CONTAINER_OF(l, struct job, link);

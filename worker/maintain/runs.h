@@ -21,11 +21,15 @@
  * done, a fold while any is (the guard is busy). What a seal lifts to its
  * threshold is folded at once.
  *
+ * Who waits for a fold job is told when one of its deadlines passes, whatever
+ * holds it up (--merge-queue-timeout-secs and the others). A run that was begun
+ * looks at the time between its steps, and ends then unless others want it, too.
+ *
  * Lifetime:	one a maintainer.
  * Locking:	the loop's thread; the work is on the pool.
  * Errors:	who asks is answered: BUSY (too many ask, or the guard was not
- *		free until he gave up), UNAVAILABLE (draining), or what the run
- *		came to.
+ *		free until he gave up), UNAVAILABLE (draining), TIMED_OUT, or
+ *		what the run came to.
  */
 
 #include "common/loop.h"

@@ -583,10 +583,11 @@ plain(struct err *e)
 
 void
 tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
-    const struct compact_wish *asked, uint64_t span_ns,
+    const struct compact_wish *asked, const struct tick_limit *limit,
     struct tick_result *result)
 {
 	struct aged_store a = { .env = env, .ref = ref,
+	    .stepped_ns = limit->stepped_ns,
 	    .asked = (want & WANT_COMPACT) != 0 ? asked : NULL };
 	uint64_t began = clock_mono_ns();
 	struct shm_store_info info;
@@ -597,7 +598,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	if (!shm_store_peek(ref, &info) || err_is(shm_store_pin(ref)))
 		return;
 	a.kind = kind_get(info.kind);
-	a.deadline_ns = began + span_ns;
+	a.deadline_ns = began + limit->span_ns;
 	snprintf(a.name, sizeof(a.name), "%s", info.name);
 	arena_init(&a.errors, 64u << 10);
 	work(&a, want, result);

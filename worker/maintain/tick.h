@@ -61,9 +61,14 @@ struct tick_result {
 	uint64_t collect_ns;		/* the same of collection */
 };
 
-/* want: enum tick_want, or-ed; asked: for WANT_COMPACT. span_ns: the time
- * limit. */
+struct tick_limit {
+	uint64_t span_ns;
+	_Atomic uint64_t *stepped_ns;	/* clock_mono_ns of each look at it */
+};
+
+/* want: enum tick_want, or-ed; asked: for WANT_COMPACT. */
 void tick_store(struct maintain_env *, struct shm_ref, uint32_t want,
-    const struct compact_wish *asked, uint64_t span_ns, struct tick_result *);
+    const struct compact_wish *asked, const struct tick_limit *,
+    struct tick_result *);
 
 #endif
