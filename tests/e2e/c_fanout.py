@@ -15,7 +15,7 @@ import memwal
 from c_leases import QUIET, folder, newest
 from c_orphans import Rows, assign, by_worker, every_store, no_generations
 from client import Lost
-from every_kind import KINDS
+from every_kind import KINDS, hits
 from harness import LONG, Server, wait_for
 
 
@@ -127,6 +127,9 @@ class MasterRestart(unittest.TestCase):
                     s.ctl("seal", kinds[0].store, "--kind=rollout")
             s.kill_all()
             s.workers_wanted = 2
+            s.args += ["--merge-queue-timeout-secs=2",
+                       "--merge-execution-timeout-secs=2"]
+            s.clock_speed = 4
             s.start()
             wait_for("it to be said", lambda: re.search(
                 "2 ordinals whose owner is gone", " ".join(
@@ -136,8 +139,9 @@ class MasterRestart(unittest.TestCase):
                 "test#2": "orphaned", "test#3": "orphaned"})
             self.assertEqual(fold_jobs(s), [])
             rows.check(self, s.client())
-            s.kill_all()
             self.held_up(s)
+            s.kill_all()
+            s.clock_speed = 0
             # In the middle: after the first job, or before, or among others.
             s.args = QUIET
             s.start()
@@ -170,19 +174,16 @@ class MasterRestart(unittest.TestCase):
 
     def held_up(self, s):
         """A job that does not get on fails at its deadline, and so does its run
-        as soon as it looks; killed after that."""
-        s.args = QUIET + ["--merge-queue-timeout-secs=2",
-                          "--merge-execution-timeout-secs=2"]
-        s.faults, s.clock_speed = "fold_read=hold", 4
-        s.start()
+        as soon as it looks."""
+        s.ctl("fold", "--all")		# what else would be held
+        s.fault("fold_read=hold")
+        s.ctl("reassign", "test#2", "test#0")
         wait_for("a job to fail", lambda: re.search(
             "fold job failed.*error=TIMED_OUT", s.log(s.log_start)))
         held_until = os.path.getsize(s.log_path)
         s.fault("fold_read=off")
         wait_for("its run to end", lambda: "time limit of a tick"
                  in s.log(held_until))
-        s.kill_all()
-        s.faults, s.clock_speed = "", 0
 
 
 class MasterGone(unittest.TestCase):
@@ -239,6 +240,69 @@ class MasterGone(unittest.TestCase):
     def strong(c, kind):
         return [r[kind.key] for r in kind.reply(
             c, "?consistency=strong").must(200).json()[kind.rows]]
+
+
+class MasterTwo(unittest.TestCase):
+    """Two servers, each with its own master; one has given its ordinal to the
+    other, who does not know it yet, and is told so by the first fold job."""
+
+    def token(self, server, text):
+        path = os.path.join(server.tmp, "token")
+        with open(path, "w") as f:
+            f.write(text + "\n")
+        server.args = QUIET + ["--internal-token-file=" + path]
+
+    def test_folds_over_http(self):
+        """With another secret nothing is done, and the reason is shown; one that
+        dies in the middle is asked again."""
+        kinds = every_store()[:3]
+        rows = Rows(kinds)
+        one = Server(instance_id="one", workers=1, clock_speed=20)
+        two = Server(instance_id="two", workers=1, data_dir=one.data_dir)
+        self.addCleanup(two.end)
+        self.token(one, "0123456789abcdef")
+        self.token(two, "0123456789abcdeg")
+        with one, one.client() as c:
+            for kind in kinds:
+                kind.create(c)
+                rows.append(c, kind, "a", "1")
+            one.ctl("seal", "--all")
+            for kind in kinds:
+                rows.append(c, kind, "b", "1")
+            two.start()
+            one.ctl("reassign", "one", "two#0")
+            wait_for("its refusal", lambda: "it does not take our secret"
+                     in one.log())
+            self.assertEqual({(j["ordinal"], j["instance"])
+                              for j in fold_jobs(one)}, {("one", "two")})
+            before = self.epochs(one, kinds)
+            self.assertEqual(two.stop(), 0)
+            self.token(two, "0123456789abcdef")
+            two.faults = "fold_prepare=hold"
+            two.start()
+            wait_for("a fold that was asked for to be held", lambda: hits(
+                two, "fold_prepare") > 0 and "running" in [
+                j["state"] for j in fold_jobs(one)])
+            failed = one.log().count("fold job failed")
+            two.kill_all()
+            wait_for("the job to fail", lambda: one.log().count(
+                "fold job failed") > failed)
+            two.faults = ""
+            two.start()
+            with two.client() as d:
+                moved_are_folded(self, one, c, rows, ("one",), {"a", "b"})
+                rows.check(self, d)
+                rows.in_base(self, d)
+            self.assertIn("fold job ended result=folded", one.log())
+            after = self.epochs(one, kinds)
+            self.assertEqual([k for k in before if after[k] <= before[k]], [])
+            self.assertEqual(two.stop(), 0)
+            two.check_log()
+
+    @staticmethod
+    def epochs(server, kinds):
+        return {kind.path: memwal.shards(kind.directory(server))[
+            memwal.shard_uuid("one")].epoch for kind in kinds}
 
 
 class MasterPeer(unittest.TestCase):

@@ -59,6 +59,12 @@ has_code(const struct transport_reply *r, const char *code)
 	return memmem(r->body, r->body_len, code, strlen(code)) != NULL;
 }
 
+static bool
+is_refused(const struct transport_reply *r)
+{
+	return r->status == 401 || r->status == 403;
+}
+
 static struct err
 read_answer(const struct transport_reply *r, uint64_t *count)
 {
@@ -69,7 +75,8 @@ read_answer(const struct transport_reply *r, uint64_t *count)
 		return read_count(r, count);
 	case 401:
 	case 403:
-		return FAIL(UNAVAILABLE, "it does not take our secret");
+		return FAIL(UNAVAILABLE, "it does not take our secret, compare "
+		    "--internal-token-file there and here");
 	case 404:
 		e = FAIL(NOT_FOUND, "it has no such store");
 		return has_code(r, err_code(e)) ? e :
@@ -91,10 +98,11 @@ run(struct op *op)
 	j->err = transport_post(&q, &j->reply);
 	if (!err_is(j->err))
 		j->err = read_answer(&j->reply, &j->reclaimed);
+	/* The master tells of the failure, but cannot know of the secret. */
 	if (err_is(j->err))
-		log_err(LOG_DEBUG, j->err, "fold by another instance "
-		    "instance=%s url=%s status=%d", j->owner, j->url,
-		    j->reply.status);
+		log_err(is_refused(&j->reply) ? LOG_WARN : LOG_DEBUG, j->err,
+		    "fold by another instance failed instance=%s url=%s "
+		    "status=%d", j->owner, j->url, j->reply.status);
 	return 0;
 }
 

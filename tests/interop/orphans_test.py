@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""LanceDB reads what folds of orphans' shards made: stores of all kinds, written
+by four workers, of which two come back (LONG=1: thirty of them)."""
+
+import unittest
+
+import engine
+from c_fanout import moved_are_folded
+from c_leases import QUIET
+from c_orphans import Rows, by_worker, every_store
+from harness import Server
+
+
+class Orphans(unittest.TestCase):
+    def test_exact_rows(self):
+        kinds = every_store()
+        rows = Rows(kinds)
+        with Server(workers=4, args=QUIET) as s:
+            clients = by_worker(s)
+            for kind in kinds:
+                kind.create(clients[0])
+            for n in range(2):
+                for kind in kinds:
+                    for k, c in enumerate(clients):
+                        rows.append(c, kind, "r%d-%d" % (n, k), "1")
+                        rows.append(c, kind, "same", "%d.%d" % (n, k))
+                if n == 0:
+                    s.ctl("seal", "--all")
+            s.kill_all()
+            s.workers_wanted = 2
+            s.start()
+            with s.client() as c:
+                moved_are_folded(self, s, c, rows, ("test#2", "test#3"), {
+                    "r%d-%d" % (n, k) for n in range(2) for k in (2, 3)})
+                for kind in kinds:	# the others' shards are as any
+                    kind.folded(c)
+                rows.in_base(self, c)
+            for kind in kinds:
+                got, = engine.run(kind.directory(s), [
+                    "rows", {"columns": [kind.key, kind.text]}])
+                self.assertEqual(len(got), len(rows.want[kind.path]))
+                self.assertEqual({r[kind.key]: r[kind.text] for r in got},
+                                 rows.want[kind.path])
+
+
+if __name__ == "__main__":
+    unittest.main()
