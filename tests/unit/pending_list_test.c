@@ -27,12 +27,10 @@ begin(void **state)
 {
 	if (fresh_store(state) != 0)
 		return -1;
-	engine_up(false);
 	see_ok(shm_ordinal_add(SLICE("far"), &far));
 	assign(0, shm_instance_id());
 	assign(far, shm_instance_id());
 	shm_shard_init(&elsewhere);
-	pending_list_start(pool, root);
 	return 0;
 }
 
@@ -40,8 +38,25 @@ static int
 end(void **state)
 {
 	assert_true(pending_list_idle());
-	engine_down();
 	return store_gone(state);
+}
+
+/* It is started once a process. */
+static int
+begin_all(void **state)
+{
+	if (store_group(state) != 0)
+		return -1;
+	engine_up(false);
+	pending_list_start(pool, root);
+	return 0;
+}
+
+static int
+end_all(void **state)
+{
+	engine_down();
+	return store_group_end(state);
 }
 
 static struct owner
@@ -189,5 +204,5 @@ main(void)
 		T(many_stores_are_many_steps),
 	};
 
-	return cmocka_run_group_tests(tests, store_group, store_group_end);
+	return cmocka_run_group_tests(tests, begin_all, end_all);
 }
