@@ -399,5 +399,60 @@ class Moves(unittest.TestCase):
             self.ask(s, *words, status=REFUSED)
 
 
+class Orphans(unittest.TestCase):
+    """By hand alone: of a worker that does not run any more, and of an instance
+    that is gone."""
+
+    run_script = Moves.run_script
+    ask = Moves.ask
+    ordinals = Moves.ordinals
+
+    def adopt(self, server, *names):
+        """Nothing until that is asked; then those, once, with what they have."""
+        would = self.run_script(server, "orphans-adopt", "--dry-run")
+        self.assertEqual(would.count("would move"), len(names), would)
+        for name in names:
+            self.assertIn(name, would)
+        self.assertEqual(self.run_script(server, "orphans-adopt").count(
+            "moved"), len(names))
+        self.assertIn("without an owner", self.run_script(
+            server, "orphans-adopt"))
+        for name in names:
+            o = self.ordinals(server)[name]
+            self.assertEqual((o["instance"], o["worker"], o["why"]),
+                             (server.instance_id, 0, "command"))
+            wait_for("it to be folded", lambda n=name: self.ask(
+                server, "left", n)["left"] == 0)
+
+    def test_they_are_given_an_owner(self):
+        settings = {"lease_secs": 2, "args": QUIET + [
+            "--orphans=manual", "--orphan-grace-secs=1"]}
+        with Server(instance_id="one", workers=2, **settings) as one:
+            with one.client() as c:
+                c.create("st")
+            for worker, c in one.clients_by_worker().items():
+                c.append("st", [row("r%d" % worker)]).must(201)
+            one.kill_all()
+            one.workers_wanted = 1
+            one.start()
+            wait_for("it to be orphaned", lambda: self.ordinals(
+                one)["one#1"]["state"] == "orphaned")
+            self.adopt(one, "one#1")
+            if LONG:
+                self.of_an_instance(one, settings)
+
+    def of_an_instance(self, one, settings):
+        with Server(instance_id="two", workers=1, data_dir=one.data_dir,
+                    **settings) as two, two.client() as c:
+            c.append("st", [row("two")]).must(201)
+            one.kill_all()
+            wait_for("it to be gone", lambda: {
+                i["id"]: i["life"] for i in two.status()["instances"]}
+                .get("one") == "gone")
+            self.adopt(two, "one", "one#1")
+            self.assertEqual(sorted(r["id"] for r in c.list("st")),
+                             ["r0", "r1", "two"])
+
+
 if __name__ == "__main__":
     unittest.main()
