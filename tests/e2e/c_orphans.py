@@ -192,7 +192,8 @@ class ExecMovedIn(unittest.TestCase):
         """Too many generations to be read at all: folded here, they are."""
         kinds = every_store()
         rows = Rows(kinds)
-        limit = ["--rollout-wal-pending-max-generations=4"]
+        limit = ["--rollout-wal-pending-max-generations=4",
+                 "--merge-idle-timeout-secs=1"]
         with Server(instance_id="one", workers=2, args=MANUAL) as one:
             clients = by_worker(one)
             for kind in kinds:
@@ -210,6 +211,11 @@ class ExecMovedIn(unittest.TestCase):
                 for kind in kinds:
                     self.assertEqual(kind.reply(c).status, 503)
                 assign(two, {"one": ("two", 0), "one#1": ("two", 0)})
+                # One that makes no step is told of, before the route gives up.
+                two.fault("fold_read=hold")
+                self.assertIn("reply of another process", fold(
+                    c, kinds[0], "one").must(503).json()["error"]["message"])
+                two.fault("fold_read=off")
                 for kind in kinds:
                     for ordinal in ("one", "one#1"):
                         folded(c, kind, ordinal)
