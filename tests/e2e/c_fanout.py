@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import signal
 import threading
 import unittest
 import urllib.parse
@@ -229,6 +230,60 @@ class MasterGone(unittest.TestCase):
                 for kind in kinds:
                     self.assertEqual(set(self.strong(c, kind)),
                                      set(rows.want[kind.path]))
+            self.paused(one, two, kinds, rows)
+
+    def paused(self, one, two, kinds, rows):
+        """One that is stopped past its lease, in the middle of a commit: the
+        other takes over what it has and folds it. Awake it writes nothing
+        before it has its lease again, then it is as before."""
+        with two.client() as c:
+            for kind in kinds:
+                self.append(rows, c, kind, "p")
+        family = two.pids()
+        statuses = []
+        asleep = threading.Thread(target=lambda: statuses.append(
+            kinds[0].append(two.client(), "lost").status))
+        two.fault("wal_write=hold:1")
+        asleep.start()
+        wait_for("a commit to be held", lambda: hits(two, "wal_write") > 0)
+        two.fault("lease_renew=hold")
+        try:
+            for pid in family:
+                two.kill(pid, signal.SIGSTOP)
+            try:
+                wait_for("it to be taken over", lambda: set(
+                    owners(one).values()) == {("one", 0)})
+                with one.client() as c:
+                    wait_for("all to be in the base", lambda: all(
+                        kind.texts(c, version=kind.version(c)) ==
+                        rows.want[kind.path] for kind in kinds))
+                no_generations(self, one, kinds, ("two",))
+            finally:
+                for pid in family:
+                    os.kill(pid, signal.SIGCONT)
+            two.fault("wal_write=off")
+            asleep.join()
+            self.assertEqual(statuses, [503])
+            with two.client() as c:
+                for kind in kinds:
+                    reply = kind.append(c, "lost")
+                    self.assertEqual(reply.status, 503)
+                    self.assertTrue(reply.headers.get("retry-after"))
+                self.assertEqual(c.get("/api/v1/ready").status, 503)
+        finally:
+            two.fault("lease_renew=off")
+            asleep.join()
+        with two.client() as c:
+            for kind in kinds:
+                self.append(rows, c, kind, "q")
+            wait_for("it to be ready",
+                     lambda: c.get("/api/v1/ready").status == 200)
+        self.assertEqual(two.pids(), family)
+        self.assertEqual(owners(one)["two"], ("two", 0))
+        for s in (one, two):
+            with s.client() as c:
+                for kind in kinds:
+                    self.exactly(c, kind, rows)
 
     @staticmethod
     def append(rows, c, kind, name):
@@ -240,6 +295,12 @@ class MasterGone(unittest.TestCase):
     def strong(c, kind):
         return [r[kind.key] for r in kind.reply(
             c, "?consistency=strong").must(200).json()[kind.rows]]
+
+    def exactly(self, c, kind, rows):
+        found = kind.reply(c, "?consistency=strong").must(200).json()[kind.rows]
+        self.assertEqual(len(found), len(rows.want[kind.path]))
+        self.assertEqual({r[kind.key]: r[kind.text] for r in found},
+                         rows.want[kind.path])
 
 
 class MasterTwo(unittest.TestCase):
