@@ -4,7 +4,6 @@
 
 #include "shm/home.h"
 #include "shm/instance.h"
-#include "shm/segment.h"
 #include "shm/stray.h"
 #include "master/candidate.h"
 #include "master/child.h"
@@ -176,8 +175,6 @@ decide(struct call *call)
 	if (!is_stray(&shard))
 		return call_refuse(call, "no store was met with such a shard; "
 		    "see memwaldctl status");
-	if (shm_ordinal_count() >= SHM_ORDINALS_DEFAULT)
-		return call_refuse(call, "the table of ordinals is full");
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, name, NULL, "would adopt");
 	return want(call, name, &shard);
@@ -194,7 +191,11 @@ look(struct call *call)
 	if (is_name_taken(n->name))
 		return call_refuse(call, "another shard is ordinal %s",
 		    n->name);
+	if (call->told)
+		return call_refuse(call, "not adopted: the table of ordinals is "
+		    "full, or others adopt at the same time; see the log");
 	/* Another of ours took its place before it was brought. */
+	call->told = true;
 	return want(call, n->name, &n->shard);
 }
 

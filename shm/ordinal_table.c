@@ -9,8 +9,9 @@
 #include "shm/process.h"
 
 struct entry {
-	char name[SHM_ORDINAL_NAME_MAX + 1];	/* constant once counted */
-	struct uuid shard;			/* constant once counted */
+	/* Constant once counted, as long as it is not retired. */
+	char name[SHM_ORDINAL_NAME_MAX + 1];
+	struct uuid shard;
 
 	/* Guarded by the mutex. */
 	struct shm_news now;
@@ -33,6 +34,10 @@ static struct table {
 	/* Guarded by the mutex: the assignment before a change begun. */
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
 	struct shm_news undo;
+	/* And what comes into the place of a retired one. */
+	_Atomic uint32_t redo_index;	/* NO_UNDO: nothing */
+	char redo_name[SHM_ORDINAL_NAME_MAX + 1];
+	struct uuid redo_shard;
 
 	/* Guarded by the mutex. */
 	_Atomic bool newcomer_wanted;	/* newcomer is whole */
@@ -125,6 +130,7 @@ shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 	shm_mutex_init(&table->mutex, SHM_LOCK_ordinal_table);
 	table->room = cfg->ordinals;
 	atomic_init(&table->undo_index, NO_UNDO);
+	atomic_init(&table->redo_index, NO_UNDO);
 	for (k = 0; k < cfg->workers_max; k++) {
 		struct entry *e = &table->entries[k];
 		int n = snprintf(e->name, sizeof(e->name),
@@ -139,12 +145,33 @@ shm_ordinal_table_carve(void *at, const struct shm_config *cfg)
 	atomic_init(&table->count, cfg->workers_max);
 }
 
+/* A claim of the one before is no claim of this one's. */
+static void
+redo(uint32_t index)
+{
+	struct entry *e = &table->entries[index];
+
+	atomic_fetch_add(&e->moves, 1);
+	atomic_store(&e->elsewhere, false);
+	atomic_store(&e->owner, SHM_NOBODY);
+	atomic_store(&e->wanted, false);
+	memset(&e->now, 0, sizeof(e->now));
+	e->now.is.state = SHM_ORDINAL_ORPHANED;
+	memcpy(e->name, table->redo_name, sizeof(e->name));
+	FAULT_HERE(shm_insert);
+	e->shard = table->redo_shard;
+	atomic_store(&table->redo_index, NO_UNDO);
+}
+
 void
 shm_ordinal_table_repair(struct shm_mutex *m)
 {
-	uint32_t index = atomic_load(&table->undo_index);
+	uint32_t index = atomic_load(&table->redo_index);
 
 	MUST(m == &table->mutex);
+	if (index != NO_UNDO)
+		redo(index);
+	index = atomic_load(&table->undo_index);
 	if (index == NO_UNDO)
 		return;
 	table->entries[index].now = table->undo;
@@ -222,9 +249,9 @@ shm_ordinal_get(uint32_t index, struct shm_ordinal *o)
 	if (index >= shm_ordinal_count())
 		return FAIL(NOT_FOUND, "no such ordinal");
 	e = entry_at(index);
+	shm_mutex_lock(&table->mutex);
 	memcpy(o->name, e->name, sizeof(o->name));
 	o->shard = e->shard;
-	shm_mutex_lock(&table->mutex);
 	o->is = e->now.is;
 	o->version = e->now.version;
 	o->at_ms = e->now.at_ms;
@@ -249,6 +276,45 @@ shm_ordinal_find(const struct uuid *shard, uint32_t *index)
 		}
 	}
 	return FAIL(NOT_FOUND, "no such ordinal");
+}
+
+bool
+shm_ordinal_full(void)
+{
+	return shm_ordinal_count() == table->room;
+}
+
+/* With the mutex; NO_UNDO: there is none. */
+static uint32_t
+find_retired(void)
+{
+	uint32_t i, count = shm_ordinal_count();
+
+	for (i = shm_workers_max(); i < count; i++) {
+		const struct entry *e = &table->entries[i];
+
+		if (e->now.is.state == SHM_ORDINAL_RETIRED &&
+		    e->now.drained == 0 && !atomic_load(&e->wanted))
+			return i;
+	}
+	return NO_UNDO;
+}
+
+/* With the mutex. Noted first: whoever repairs ends it. */
+static struct err
+take_place(struct slice name, const struct uuid *shard, uint32_t *index)
+{
+	uint32_t i = find_retired();
+
+	if (i == NO_UNDO)
+		return FAIL(NO_MEMORY, "the table of ordinals is full");
+	memset(table->redo_name, 0, sizeof(table->redo_name));
+	memcpy(table->redo_name, name.ptr, name.len);
+	table->redo_shard = *shard;
+	atomic_store(&table->redo_index, i);
+	redo(i);
+	*index = i;
+	return OK;
 }
 
 static bool
@@ -276,7 +342,7 @@ find_or_add(struct slice name, const struct uuid *shard, uint32_t *index)
 		}
 	}
 	if (count == table->room)
-		return FAIL(NO_MEMORY, "the table of ordinals is full");
+		return take_place(name, shard, index);
 	to = &table->entries[count];
 	memset(to, 0, sizeof(*to));
 	memcpy(to->name, name.ptr, name.len);

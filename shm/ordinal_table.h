@@ -9,7 +9,10 @@
  * with the uuid that follows from its name; one that was adopted has the uuid
  * of a shard that was there before it. Entries 0 to workers_max - 1 are this
  * instance's own, in that order, each owned by its worker at the start; others
- * are added as they are met. Name and uuid of an entry never change.
+ * are added as they are met. Name and uuid of an entry never change, but for one
+ * that is retired and bears no mark: where there is no place left, its place is
+ * the next one's. Nobody writes or folds its shards, so nobody misses it; that it
+ * explains them the chain still knows (worker/maintain/explain.h).
  *
  * The truth is the chain of assignments in the object store (worker/store/
  * assignment.h); a change here has that chain's version, and older versions
@@ -26,11 +29,13 @@
  * ordinal. So of two instances that decide at the same time one is too late.
  *
  * Death:	a change is noted before it is made; the next taker of the
- *		mutex undoes a half one. A half added entry is not there, a half
- *		written want neither.
- * Lifetime:	made before the first fork; entries are never removed.
+ *		mutex undoes a half one, and ends half a change of place. A half
+ *		added entry is not there, a half written want neither.
+ * Lifetime:	made before the first fork; entries are never removed. Who keeps
+ *		an index of another's ordinal for long compares its shard again.
  * Locking:	mutex of rank 1. Names and uuids without it.
- * Errors:	NO_MEMORY: the table is full. NOT_FOUND: no such ordinal.
+ * Errors:	NO_MEMORY: the table is full of ordinals that are not retired.
+ *		NOT_FOUND: no such ordinal.
  */
 
 #include "common/base.h"
@@ -119,6 +124,8 @@ struct shm_want {
 static_assert(sizeof(struct shm_want) == 280, "no holes: compared as bytes");
 
 uint32_t shm_ordinal_count(void);
+/* No place is left that was never used: what is retired has to make room. */
+bool shm_ordinal_full(void);
 struct err shm_ordinal_get(uint32_t index, struct shm_ordinal *) MUST_CHECK;
 struct err shm_ordinal_find(const struct uuid *shard, uint32_t *index)
     MUST_CHECK;
@@ -179,7 +186,8 @@ bool shm_ordinal_aged(uint32_t index);
 uint32_t shm_ordinal_moves(uint32_t index);
 /* It has an owner here that is not its home: who writes no rows to its shards. */
 bool shm_ordinal_guest(uint32_t index);
-/* Without the lock: constant. index < shm_ordinal_count(). */
+/* Without the lock: constant, as long as it is not retired. index <
+ * shm_ordinal_count(). */
 struct uuid shm_ordinal_shard(uint32_t index);
 struct slice shm_ordinal_name(uint32_t index);
 

@@ -294,6 +294,58 @@ names_and_shards_go_in_pairs(void **state)
 	bring(0, 0);
 }
 
+/* More than the segment has places for, most of them retired: those that are not
+ * are known, the others explain their shards from the chain. */
+static void
+the_retired_make_room(void **state)
+{
+	struct uuid last = uuid_named(SLICE("old19")), none = uuid_random(), u;
+	char text[8192], shard[UUID_TEXT_LEN + 1], name[16];
+	struct assignment t;
+	uint32_t i, index;
+	size_t n;
+	bool has;
+
+	(void)state;
+	see_ok(assignment_has(dir, &last, &has));
+	assert_false(has);
+	n = (size_t)snprintf(text, sizeof(text), "{\"version\":1,\"writer\":"
+	    "\"00000000-0000-0000-0000-000000000000\",\"ordinals\":[");
+	for (i = 0; i < 21; i++) {
+		snprintf(name, sizeof(name), i < 20 ? "old%u" : "new", i);
+		u = uuid_named(slice_of(name));
+		uuid_to_text(&u, shard);
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+		    "%s{\"name\":\"%s\",\"shard\":\"%s\",\"version\":1,"
+		    "\"state\":\"%s\",\"instance\":\"\",\"worker\":0,"
+		    "\"address\":\"\",\"at_ms\":1,\"history\":[]}",
+		    i > 0 ? "," : "", name, shard,
+		    i < 20 ? "retired" : "orphaned");
+	}
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "]}");
+	assert_true(n < sizeof(text));
+	see_ok(object_put_new(dir,
+	    "_cluster/assignment/00000000000000000001.json",
+	    slice_make(text, n)));
+	see_ok(assignment_look(dir));
+	assert_true(shm_ordinal_full());
+	u = uuid_named(SLICE("new"));
+	see_ok(shm_ordinal_find(&u, &index));
+	assert_int_equal(ordinal(index).version, 1);
+	/* Of those that are retired none made room for another. */
+	assert_int_equal(shm_ordinal_moves(index), 1);
+	see_error(shm_ordinal_find(&last, &index), NOT_FOUND);
+	see_ok(assignment_has(dir, &last, &has));
+	assert_true(has);
+	see_ok(assignment_has(dir, &none, &has));
+	assert_false(has);
+	/* What is not known here stays in the chain. */
+	want(1, SHM_ORDINAL_OWNED, "host", 1, 0);
+	bring(1, 0);
+	see_ok(assignment_load(dir, &arena, &t));
+	assert_int_equal(t.count, 22);
+}
+
 static void
 who_may_claim(void **state)
 {
@@ -502,6 +554,7 @@ main(void)
 		T(a_late_want_changes_nothing),
 		T(another_instances_ordinals_are_learned),
 		T(names_and_shards_go_in_pairs),
+		T(the_retired_make_room),
 		T(who_may_claim),
 		T(the_chain_is_read_before_a_claim),
 		T(damaged_ones_change_nothing),

@@ -82,6 +82,60 @@ others_are_added_once(void **state)
 		assert_err(shm_ordinal_add(slice_of(name), &index), ERR_OK);
 	}
 	assert_err(shm_ordinal_add(SLICE("one more"), &index), ERR_NO_MEMORY);
+	assert_true(shm_ordinal_full());
+}
+
+static int
+add_one_more(void *arg)
+{
+	uint32_t index;
+
+	(void)arg;
+	return shm_ordinal_add(SLICE("third"), &index).kind;
+}
+
+/* Of a full table; whoever dies in the middle, it is one or the other. */
+static void
+what_is_retired_makes_room(void **state)
+{
+	struct uuid first = uuid_named(SLICE("peer 0")), u;
+	struct shm_news news = { .is = { .state = SHM_ORDINAL_RETIRED },
+	    .version = 1, .drained = SHM_DRAINED_WORKER };
+	uint32_t index, moves, retired;
+	struct shm_ordinal o;
+	bool changed;
+	int status;
+
+	(void)state;
+	assert_err(shm_ordinal_find(&first, &retired), ERR_OK);
+	assert_err(shm_ordinal_assign(retired, &news, &changed), ERR_OK);
+	assert_err(shm_ordinal_add(SLICE("next"), &index), ERR_NO_MEMORY);
+	news.version = 2;
+	news.drained = 0;
+	assert_err(shm_ordinal_assign(retired, &news, &changed), ERR_OK);
+	moves = shm_ordinal_moves(retired);
+	assert_err(shm_ordinal_add(SLICE("next"), &index), ERR_OK);
+	assert_int_equal(index, retired);
+	assert_err(shm_ordinal_find(&first, &index), ERR_NOT_FOUND);
+	assert_err(shm_ordinal_get(retired, &o), ERR_OK);
+	assert_string_equal(o.name, "next");
+	assert_int_equal(o.version, 0);
+	assert_int_equal(o.is.state, SHM_ORDINAL_ORPHANED);
+	assert_int_not_equal(shm_ordinal_moves(retired), moves);
+	assert_err(shm_ordinal_add(SLICE("second"), &index), ERR_NO_MEMORY);
+	assert_err(shm_ordinal_assign(retired, &news, &changed), ERR_OK);
+	assert_err(fault_set("shm_insert=die:1"), ERR_OK);
+	status = test_wait(test_fork(SHM_WORKER(0), add_one_more, NULL));
+	assert_true(WIFSIGNALED(status));
+	test_reap(SHM_WORKER(0));
+	assert_err(shm_ordinal_get(retired, &o), ERR_OK);
+	u = uuid_named(slice_of(o.name));
+	assert_string_equal(o.name, "third");
+	assert_true(uuid_eq(&o.shard, &u));
+	assert_int_equal(o.version, 0);
+	/* One of ours is never another's. */
+	assert_err(assign_to(2, 0, SHM_ORDINAL_RETIRED, 3, &changed), ERR_OK);
+	assert_err(shm_ordinal_add(SLICE("fourth"), &index), ERR_NO_MEMORY);
 }
 
 static void
@@ -379,6 +433,7 @@ main(void)
 		cmocka_unit_test(versions_of_the_chain_rise),
 		cmocka_unit_test(shards_are_adopted),
 		cmocka_unit_test(others_are_added_once),
+		cmocka_unit_test(what_is_retired_makes_room),
 		cmocka_unit_test(newest_assignment_wins),
 		cmocka_unit_test(stays_are_counted),
 		cmocka_unit_test(half_a_change_is_undone),

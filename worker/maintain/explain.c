@@ -40,7 +40,7 @@ static void
 explain(struct object_dir *root, const struct shm_store_info *info,
     struct shm_slot *slot)
 {
-	bool looked = false;
+	bool looked = false, has;
 	struct err e = OK;
 	uint32_t i;
 
@@ -54,7 +54,10 @@ explain(struct object_dir *root, const struct shm_store_info *info,
 		if (!looked)
 			e = assignment_look(root);
 		looked = true;
+		has = false;
 		if (!err_is(e) && !is_explained(&shard))
+			e = assignment_has(root, &shard, &has);
+		if (!err_is(e) && !has && !is_explained(&shard))
 			note(&shard, info);
 	}
 	if (err_is(e))

@@ -7,7 +7,9 @@
  *
  * The walk at start asks for every store of every kind, a tick for the store
  * that it ages. Before a shard is called a stray the newest assignment is looked
- * at: an instance's ordinals are in it before its workers claim anything.
+ * at: an instance's ordinals are in it before its workers claim anything. So is
+ * the chain itself where it has more ordinals than the segment has places: those
+ * that are retired explain their shards all the same.
  *
  * Locking:	blocks on I/O: for the pool, or a maintainer's thread.
  * Errors:	none: what cannot be looked at now is at the next tick.

@@ -243,6 +243,16 @@ tell_owner(uint16_t before, uint32_t index)
 		log_err(LOG_DEBUG, e, "owner of an ordinal that moved not told");
 }
 
+/* It is not known here, and nobody would miss it. */
+static bool
+is_passed_over(const struct assignment_ordinal *o)
+{
+	uint32_t index;
+
+	return o->now.state == SHM_ORDINAL_RETIRED && o->drained == 0 &&
+	    shm_ordinal_full() && err_is(shm_ordinal_find(&o->shard, &index));
+}
+
 static void
 apply(const struct assignment *t)
 {
@@ -255,6 +265,8 @@ apply(const struct assignment *t)
 	for (i = 0; i < t->count; i++) {
 		const struct assignment_ordinal *o = &t->ordinals[i];
 
+		if (is_passed_over(o))
+			continue;
 		news = news_of(o);
 		e = shm_ordinal_adopt(o->name, &o->shard, &index);
 		before = err_is(e) ? SHM_NOBODY : shm_ordinal_owner(index);
@@ -291,6 +303,25 @@ assignment_look(struct object_dir *root)
 		apply(&t);
 	else
 		e.what = "read the assignment of ordinals";
+	arena_free(&arena);
+	return e;
+}
+
+struct err
+assignment_has(struct object_dir *root, const struct uuid *shard, bool *has)
+{
+	struct assignment t = { 0 };
+	struct arena arena;
+	struct err e = OK;
+	uint32_t i;
+
+	*has = false;
+	if (!shm_ordinal_full())
+		return OK;
+	arena_init(&arena, ARENA_BYTES_MAX);
+	e = assignment_load(root, &arena, &t);
+	for (i = 0; !err_is(e) && i < t.count && !*has; i++)
+		*has = uuid_eq(&t.ordinals[i].shard, shard);
 	arena_free(&arena);
 	return e;
 }
