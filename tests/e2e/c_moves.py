@@ -14,7 +14,7 @@ import unittest
 import memwal
 from c_leases import put_next
 from client import Lost
-from every_kind import KINDS
+from every_kind import KINDS, hits
 from harness import LONG, ROOT, SLOW, Server, build_path, wait_for
 from rows import row
 
@@ -384,6 +384,32 @@ class Moves(unittest.TestCase):
         with s.client() as c:
             for kind in self.kinds:
                 self.assertIn("left", kind.texts(c))
+
+    def test_a_late_claim_that_goes_no_further(self):
+        """Than the epoch: who slept before that, and fails behind it, when the
+        ordinal is at home again. Its worker, whom nobody fenced, goes on, and
+        what it closes under its own epoch is folded all the same."""
+        one, two, kind = self.one, self.two, self.kinds[0]
+        with two.clients_by_worker()[1] as c:
+            kind.append(c, "before").must(201)
+            held = hits(one, "claim_epoch")
+            one.ctl("fault", "claim_epoch=hold:1", "claim_sentinel=fail:5")
+            try:
+                self.ask(one, "reassign", "two#1", "one#0")
+                wait_for("its claim", lambda: hits(
+                    one, "claim_epoch") > held)
+                self.ask(two, "reassign", "two#1", "two#1")
+                wait_for("its home to write", lambda: kind.append(
+                    c, "after").status == 201)
+                failed = hits(one, "claim_sentinel")
+                one.fault("claim_epoch=off")
+                wait_for("the late claim", lambda: hits(
+                    one, "claim_sentinel") > failed)
+            finally:
+                one.ctl("fault", "claim_epoch=off", "claim_sentinel=off")
+            wait_for("a fold", lambda: kind.fold(c).status == 200 and
+                     {"before", "after"} <= set(kind.texts(
+                         c, version=kind.version(c))))
 
     def test_what_is_not_folded_is_not_given_up(self):
         s = self.two

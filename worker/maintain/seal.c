@@ -26,6 +26,7 @@
 #define KEYS_MAX	(2048ull << 20)
 #define NAME_MAX_BYTES	512
 #define CHECK_BYTES	(1u << 20)	/* between two looks at the limit */
+#define CLAIMED_SINCE	"shard was claimed since its entry was closed"
 
 struct sealing {
 	struct aged_store *aged;
@@ -332,8 +333,7 @@ name_generation(struct shard_manifest *m, struct arena *arena, bool *stands,
 	    m->current_generation != s->from.current_generation)
 		return FAIL(CONFLICT, "shard was sealed by another");
 	if (s->by_owner && m->epoch != s->closed_epoch)
-		return FAIL(FENCED, "shard was claimed since its entry was "
-		    "closed");
+		return FAIL(FENCED, CLAIMED_SINCE);
 	list = arena_calloc(arena, m->generation_count + 1u, sizeof(*list));
 	if (list == NULL)
 		return FAIL(NO_MEMORY, "name a generation");
@@ -384,6 +384,16 @@ publish(struct sealing *s, const struct shard_manifest *m)
 	return shm_view_raise(s->aged->ref, 0, &mark, 1, NULL);
 }
 
+/* By a claim above its owner's, which may go no further and never fence him: he
+ * is asked for another one (tick.c), since only that records the end now. */
+static struct err
+tell_claimed(struct sealing *s)
+{
+	struct err e = publish(s, &s->from);
+
+	return err_is(e) ? e : FAIL(FENCED, CLAIMED_SINCE);
+}
+
 static struct err
 seal(struct sealing *s, struct seal_result *result)
 {
@@ -403,6 +413,8 @@ seal(struct sealing *s, struct seal_result *result)
 	/* Who sealed before us may have died before he published it. */
 	if (s->span_count == 0)
 		return publish(s, &s->from);
+	if (s->by_owner && s->from.epoch != s->closed_epoch)
+		return tell_claimed(s);
 	e = write_generation(s);
 	if (err_is(e))
 		return e;

@@ -94,8 +94,8 @@ wants_rotation(const struct aged_store *a, const struct aged_shard *s,
 	if (!has_tail(state))
 		return false;
 	/* Who gave his claim up closed before; who died may have begun the next
-	 * entry. */
-	return (claim.slot != SHM_NOBODY && !claim.live) ||
+	 * entry. Behind a later claim nothing that he closes can be sealed. */
+	return (claim.slot != SHM_NOBODY && !claim.live) || !claim.newest ||
 	    shm_point_before(closed, commit);
 }
 

@@ -427,7 +427,12 @@ writer_step(struct writer *w)
 	writer_release(w);
 	if (w->at == WRITER_READY && w->rotate_count > 0) {
 		writer_close_entry(w);
-		answer_rotates(w, OK);
+		/* Else another has claimed since, and went no further: another
+		 * claim of ours records the end of what we closed. */
+		if (shm_shard_claimed(w->state).newest)
+			answer_rotates(w, OK);
+		else
+			writer_lose_claim(w);
 	}
 	if (w->at == WRITER_UNCLAIMED && w->rotate_count > 0) {
 		if (has_tail(w))
