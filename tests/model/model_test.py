@@ -29,6 +29,9 @@ CLEAN = [
     ("store", "SEALED=1 WORK=2 COMPACTS=1 PINS=1 READS=1"),
     ("names", "ROWS=1"),
     ("chain", "COLLECTS=1 LATE=0"),
+    ("guests", "DIES=1 OPS=1"),
+    ("guests", "RETIRES=1 ROWS=1"),
+    ("guests", "LEASES=1 OPS=0"),
 ]
 CLEAN_LONG = [
     ("protocol", "OWNERS=1 WORK=2 COLLECTS=2 OTHERS=2"),
@@ -44,6 +47,11 @@ CLEAN_LONG = [
     ("store", "SHARDS=1 SECOND=1 WORK=2 COLLECTS=1"),
     ("names", "ROWS=2"),
     ("chain", "COLLECTS=2 LATE=1"),
+    ("guests", "DIES=1 OPS=2"),
+    ("guests", "GUESTS=2 OPS=3"),
+    ("guests", "RETIRES=1 OPS=2 DIES=1 ROWS=1"),
+    ("guests", "LEASES=2 OPS=1 RETIRES=1 ROWS=1"),
+    ("guests", "LEASES=1 OPS=1 DIES=1 ROWS=1"),
 ]
 
 # A rule that is left out, and bounds in which that loses something.
@@ -65,6 +73,11 @@ BROKEN = {
     "BASE_FIRST": ("store", "SEALED=1 WORK=1 READS=1"),
     "LOOK_EXISTS": ("names", "ROWS=2 DELETERS=1"),
     "NO_NAME_LOCK": ("names", "ROWS=1"),
+    "NO_GUEST_EPOCH": ("guests", "DIES=1 OPS=1 NO_CHECK_AGAIN"),
+    "NO_RETIRE_FENCE": ("guests", "RETIRES=1 ROWS=1"),
+    "NO_CHECK_AGAIN": ("guests", "RETIRES=1 ROWS=1"),
+    "NO_HOME_EPOCH": ("guests", "DIES=1 OPS=2"),
+    "NO_TAKE_BACK": ("guests", "LEASES=1 OPS=0"),
     "NO_CHAIN_LIST": ("chain", "COLLECTS=1 LATE=0"),
 }
 
