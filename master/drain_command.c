@@ -19,7 +19,7 @@
  * others here, and come home when it starts undrained.
  */
 
-#define LOOK_NS NS_PER_SEC		/* between two looks at another instance */
+#define LOOK_NS (500 * NS_PER_MS)	/* between two looks at another instance */
 
 static const struct report_column columns[] = {
 	{ "ORDINAL", "name", -32 },
