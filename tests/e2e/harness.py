@@ -182,7 +182,7 @@ class Server:
         if self.clock_speed:
             env["MEMWALD_CLOCK_SPEED"] = str(self.clock_speed)
         # A small segment: each start writes all of it.
-        env.setdefault("ROLLOUT_CACHE_CAPACITY", "2000")
+        env.setdefault("ROLLOUT_CACHE_CAPACITY", "0" if LONG else "2000")
         env.setdefault("ASAN_OPTIONS", "abort_on_error=1:detect_leaks=0")
         env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1")
         self.killed = False
