@@ -2,18 +2,19 @@
 
 #include "common/clock.h"
 #include "shm/ordinal_table.h"
+#include "worker/maintain/askers.h"
 #include "worker/maintain/fold_job.h"
 #include "worker/maintain/runs.h"
 #include "worker/store/assignment.h"
 #include "worker/store/kind.h"
 #include "worker/store/reload.h"
 
-#define ASKERS_MAX	64u
+#define WAITING_MAX	64u
 #define AGAIN_NS	(100 * NS_PER_MS)
 
 static struct {
 	struct fold_job_plan plan;
-	struct shm_command asked[ASKERS_MAX];	/* a ring */
+	struct shm_command asked[WAITING_MAX];	/* a ring */
 	uint32_t first, count;
 	struct op op;
 	struct timer again;
@@ -105,7 +106,7 @@ hand_on(const struct shm_command *c)
 
 	fold.kind = SHM_MAIL_FOLD;
 	fold.store = jobs.ref;
-	fold.args[0] = RUNS_FOLD_SHARD;
+	fold.args[0] = ASKERS_FOLD_SHARD;
 	jobs.plan.fold(&fold);
 }
 
@@ -125,7 +126,7 @@ done(struct op *op, int32_t res)
 		    loop_now_ns(jobs.plan.loop) + AGAIN_NS);
 		return;
 	}
-	jobs.first = (jobs.first + 1) % ASKERS_MAX;
+	jobs.first = (jobs.first + 1) % WAITING_MAX;
 	jobs.count--;
 	if (err_is(jobs.err) || jobs.empty)
 		shm_mailbox_reply(&c, jobs.err, 0);
@@ -147,13 +148,13 @@ fold_job_ask(const struct shm_command *c)
 {
 	struct shm_command *kept;
 
-	if (jobs.stopped || jobs.count == ASKERS_MAX) {
+	if (jobs.stopped || jobs.count == WAITING_MAX) {
 		shm_mailbox_reply(c, jobs.stopped ?
 		    FAIL(UNAVAILABLE, "server is draining") :
 		    FAIL(BUSY, "too many ask"), 0);
 		return;
 	}
-	kept = &jobs.asked[(jobs.first + jobs.count++) % ASKERS_MAX];
+	kept = &jobs.asked[(jobs.first + jobs.count++) % WAITING_MAX];
 	*kept = *c;
 	kept->text[SHM_MAIL_TEXT - 1] = '\0';
 	go_on();
@@ -168,7 +169,7 @@ fold_job_stop(void)
 	jobs.waits = false;
 	timer_cancel(loop_timers(jobs.plan.loop), &jobs.again);
 	for (i = kept; i < jobs.count; i++)
-		shm_mailbox_reply(&jobs.asked[(jobs.first + i) % ASKERS_MAX],
+		shm_mailbox_reply(&jobs.asked[(jobs.first + i) % WAITING_MAX],
 		    FAIL(UNAVAILABLE, "server is draining"), 0);
 	jobs.count = kept;
 }

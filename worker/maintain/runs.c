@@ -6,8 +6,8 @@
 #include "common/list.h"
 #include "common/timer.h"
 #include "shm/metric.h"
-#include "shm/ordinal_table.h"
 #include "worker/maintain/askers.h"
+#include "worker/maintain/outcome.h"
 #include "worker/maintain/runs.h"
 #include "worker/maintain/ticker.h"
 
@@ -135,70 +135,29 @@ free_job(struct job *j)
 	free(j);
 }
 
-/* Of one shard: he who waits has deadlines (mailbox.h). */
-static bool
-is_fold_job(const struct shm_command *c)
-{
-	return c->kind == SHM_MAIL_FOLD && c->args[0] == RUNS_FOLD_SHARD;
-}
-
-static struct err
-check_deadlines(const struct job *j, const struct shm_command *c, bool begun,
-    uint64_t now_ns)
-{
-	uint64_t idle_ns = now_ns - MIN(now_ns,
-	    atomic_load_explicit(&j->stepped_ns, memory_order_relaxed));
-
-	if (now_ns >= c->args[2])
-		return FAIL(TIMED_OUT, "time limit of a fold job");
-	if (!begun && now_ns >= c->args[1])
-		return FAIL(TIMED_OUT, "turn of a fold job did not come");
-	if (begun && idle_ns >= runs.plan.env->config->merge_idle_timeout_secs *
-	    NS_PER_SEC)
-		return FAIL(TIMED_OUT, "fold job makes no step");
-	return OK;
-}
-
-/* Tells those whose deadline has passed: how many fold jobs are left. */
-static uint32_t
-look_at_askers(struct job *j, struct askers *a, bool begun, uint64_t now_ns)
-{
-	uint32_t i, kept = 0, jobs = 0;
-
-	for (i = 0; i < a->count; i++) {
-		const struct shm_command c = a->commands[i];
-		bool is_job = is_fold_job(&c);
-		struct err e = is_job ? check_deadlines(j, &c, begun, now_ns) :
-		    OK;
-
-		if (err_is(e)) {
-			shm_mailbox_reply(&c, e, 0);
-			continue;
-		}
-		a->commands[kept++] = c;
-		jobs += is_job;
-	}
-	a->count = kept;
-	return jobs;
-}
-
 /* What was begun goes on, to its own limit. */
 static void
 watch(struct timer *t)
 {
-	uint64_t now_ns = clock_mono_ns();
+	const struct config *config = runs.plan.env->config;
+	struct askers_clock clock = { .now_ns = clock_mono_ns(),
+	    .idle_ns = config->merge_idle_timeout_secs * NS_PER_SEC };
 	uint32_t left = 0;
 	struct list *l;
 
 	LIST_FOREACH(l, &runs.jobs) {
 		struct job *j = CONTAINER_OF(l, struct job, link);
 
-		left += look_at_askers(j, &j->askers, true, now_ns);
-		left += look_at_askers(j, &j->next_askers, false, now_ns);
+		clock.stepped_ns = atomic_load_explicit(&j->stepped_ns,
+		    memory_order_relaxed);
+		left += askers_tell_late(&j->askers, &clock);
+		clock.stepped_ns = 0;
+		left += askers_tell_late(&j->next_askers, &clock);
 	}
 	runs.watches = left > 0;
 	if (runs.watches)
-		timer_set(loop_timers(runs.plan.loop), t, now_ns + WATCH_NS);
+		timer_set(loop_timers(runs.plan.loop), t,
+		    clock.now_ns + WATCH_NS);
 }
 
 static bool
@@ -206,7 +165,7 @@ add_asker(struct askers *a, const struct shm_command *c)
 {
 	if (!askers_add(a, c))
 		return false;
-	if (is_fold_job(c) && !runs.watches) {
+	if (askers_is_fold_job(c) && !runs.watches) {
 		runs.watches = true;
 		timer_set(loop_timers(runs.plan.loop), &runs.watch,
 		    clock_mono_ns() + WATCH_NS);
@@ -277,29 +236,10 @@ runs_request(struct shm_ref ref, uint32_t want)
 	run_all_queues();
 }
 
-static uint32_t
-want_of(const struct shm_command *c)
-{
-	switch (c->kind) {
-	case SHM_MAIL_SEAL:
-		return WANT_SEAL;
-	case SHM_MAIL_FOLD:
-		return WANT_SEAL | WANT_FOLD |
-		    (c->args[0] != 0 ? WANT_FORCE | WANT_ROUTE : 0) |
-		    (c->args[0] == RUNS_FOLD_SHARD ? WANT_CLAIM : 0);
-	case SHM_MAIL_COMPACT:
-		return WANT_COMPACT;
-	case SHM_MAIL_DELETE:
-		return WANT_DELETE;
-	default:
-		return 0;
-	}
-}
-
 bool
 runs_command(const struct shm_command *c)
 {
-	uint32_t want = want_of(c);
+	uint32_t want = outcome_want(c);
 
 	if (want != 0) {
 		enqueue(c->store, want, c);
@@ -308,84 +248,13 @@ runs_command(const struct shm_command *c)
 	return want != 0;
 }
 
-/* What a command asked for came to. */
-static struct err
-outcome(const struct job *j, const struct shm_command *c)
-{
-	const struct tick_result *r = &j->result;
-
-	switch (c->kind) {
-	case SHM_MAIL_COMPACT:
-		return r->compact_err;
-	case SHM_MAIL_DELETE:
-		return r->delete_err;
-	case SHM_MAIL_FOLD:
-		return err_is(r->seal_err) ? r->seal_err : r->fold_err;
-	default:
-		return r->seal_err;
-	}
-}
-
-/* And nobody writes to it: its worker's claim stands, unless it was never
- * written to. */
-static bool
-is_empty(struct shm_ref ref, const struct uuid *shard)
-{
-	uint32_t number = shm_store_shard_find(ref, shard), ordinal;
-	const struct shm_shard_state *s;
-	struct shm_manifest_marks m;
-	struct shm_claim claim;
-
-	if (number == SHM_SHARD_NONE)
-		return true;
-	ordinal = shm_store_shard_ordinal(ref, number);
-	/* What has its home here is appended to. */
-	if (ordinal == SHM_NO_ORDINAL || !shm_ordinal_guest(ordinal))
-		return true;
-	s = shm_store_shard(ref, number);
-	m = shm_shard_marks(s);
-	claim = shm_shard_claimed(s);
-	return m.version == 0 || (m.pending_generations == 0 &&
-	    shm_shard_commit(s).position <= m.replay_after &&
-	    claim.live && claim.newest);
-}
-
-/* Who wanted a shard empty is not told so while it is not, or may be written to
- * by who had it before: its store may be pinned, or its ordinal have moved on. */
-static struct err
-check_empty(const struct job *j, const struct shm_command *c)
-{
-	struct err e = outcome(j, c);
-	bool empty;
-
-	if (err_is(e) || c->kind != SHM_MAIL_FOLD || c->args[0] != RUNS_FOLD_SHARD ||
-	    err_is(shm_store_pin(j->ref)))
-		return e;
-	empty = is_empty(j->ref, &c->shard);
-	shm_store_unpin(j->ref);
-	return empty ? OK : FAIL(CONFLICT, "the shard is not empty yet");
-}
-
-static uint64_t
-count_of(const struct job *j, const struct shm_command *c)
-{
-	switch (c->kind) {
-	case SHM_MAIL_COMPACT:
-		return compact_pack(&j->result.compacted);
-	case SHM_MAIL_SEAL:
-		return j->result.sealed;
-	default:
-		return j->result.reclaimed;
-	}
-}
-
 /* Whoever has the guard gives it back, maybe before the asker gives up. */
 static bool
 waits_for_guard(const struct job *j, const struct shm_command *c)
 {
 	return j->lane == LANE_GUARDED && (c->kind == SHM_MAIL_FOLD ||
 	    c->kind == SHM_MAIL_COMPACT) &&
-	    outcome(j, c).kind == ERR_BUSY && !runs.draining &&
+	    outcome_err(&j->result, c).kind == ERR_BUSY && !runs.draining &&
 	    clock_mono_ns() < c->args[1];
 }
 
@@ -397,7 +266,7 @@ answer_askers(struct job *j)
 
 	for (i = 0; i < j->askers.count; i++) {
 		const struct shm_command *c = &j->askers.commands[i];
-		uint32_t rest = want_of(c) & ~(uint32_t)SEAL_PART;
+		uint32_t rest = outcome_want(c) & ~(uint32_t)SEAL_PART;
 
 		if (j->lane == LANE_SEAL && rest != 0 &&
 		    !err_is(j->result.seal_err)) {
@@ -407,8 +276,8 @@ answer_askers(struct job *j)
 			j->next_want |= rest;
 			j->waits = true;
 		} else {
-			shm_mailbox_reply(c, check_empty(j, c),
-			    count_of(j, c));
+			shm_mailbox_reply(c, outcome_answer(j->ref, &j->result,
+			    c), outcome_count(&j->result, c));
 		}
 	}
 	j->askers.count = 0;
@@ -496,7 +365,7 @@ span_of(const struct job *j)
 	for (i = 0; i < j->askers.count; i++) {
 		const struct shm_command *c = &j->askers.commands[i];
 
-		if (!is_fold_job(c))
+		if (!askers_is_fold_job(c))
 			return span_ns;
 		until_ns = MAX(until_ns, c->args[2]);
 	}

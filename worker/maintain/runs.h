@@ -37,10 +37,6 @@
 #include "shm/mailbox.h"
 #include "worker/maintain/tick.h"
 
-/* Arg 0 of a FOLD for one shard (fold_job.h): its guest is claimed, and who asks
- * is told OK only if the shard is empty then. */
-#define RUNS_FOLD_SHARD 2u
-
 struct runs_plan {
 	struct loop *loop;
 	struct pool *pool;
