@@ -116,16 +116,9 @@ class MasterRestart(unittest.TestCase):
         kinds = every_store()
         rows = Rows(kinds)
         with Server(workers=4, args=QUIET + ["--orphans=manual"]) as s:
-            clients = by_worker(s)
-            for kind in kinds:
-                kind.create(clients[0])
-            for n in range(2):
-                for kind in kinds:
-                    for k, c in enumerate(clients):
-                        rows.append(c, kind, "r%d-%d" % (n, k), "1")
-                if n == 0:
-                    # Of others there is but a tail.
-                    s.ctl("seal", kinds[0].store, "--kind=rollout")
+            # Of others there is but a tail.
+            rows.spread(by_worker(s), lambda: s.ctl(
+                "seal", kinds[0].store, "--kind=rollout"))
             s.kill_all()
             s.workers_wanted = 2
             s.args += ["--merge-queue-timeout-secs=2",

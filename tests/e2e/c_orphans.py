@@ -75,6 +75,20 @@ class Rows:
         kind.append(c, name, text=text).must(201)
         self.want[kind.path][name] = text
 
+    def spread(self, clients, seal, same=False):
+        """In each store, which is made, rows of each worker that gets one of
+        the clients, before and behind a seal."""
+        for kind in self.kinds:
+            kind.create(clients[0])
+        for n in range(2):
+            for kind in self.kinds:
+                for k, c in enumerate(clients):
+                    self.append(c, kind, "r%d-%d" % (n, k), "1")
+                    if same:
+                        self.append(c, kind, "same", "%d.%d" % (n, k))
+            if n == 0:
+                seal()
+
     def check(self, test, c):
         for kind in self.kinds:
             rows = kind.reply(c).must(200).json()[kind.rows]
@@ -123,19 +137,11 @@ class ExecOrphans(unittest.TestCase):
         t.join()
 
     def test_fewer_workers_and_back(self):
-        kinds, rows = every_store(), None
+        kinds = every_store()
+        rows = Rows(kinds)
         with Server(workers=4, args=MANUAL) as s:
-            rows = Rows(kinds)
             clients = by_worker(s)
-            for kind in kinds:
-                kind.create(clients[0])
-            for n in range(2):
-                for kind in kinds:
-                    for k, c in enumerate(clients):
-                        rows.append(c, kind, "r%d-%d" % (n, k), "1")
-                        rows.append(c, kind, "same", "%d.%d" % (n, k))
-                if n == 0:
-                    s.ctl("seal", "--all")
+            rows.spread(clients, lambda: s.ctl("seal", "--all"), same=True)
             s.kill_all()
             s.workers_wanted = 2
             s.start()

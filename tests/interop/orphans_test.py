@@ -16,16 +16,7 @@ class Orphans(unittest.TestCase):
         kinds = every_store()
         rows = Rows(kinds)
         with Server(workers=4, args=QUIET) as s:
-            clients = by_worker(s)
-            for kind in kinds:
-                kind.create(clients[0])
-            for n in range(2):
-                for kind in kinds:
-                    for k, c in enumerate(clients):
-                        rows.append(c, kind, "r%d-%d" % (n, k), "1")
-                        rows.append(c, kind, "same", "%d.%d" % (n, k))
-                if n == 0:
-                    s.ctl("seal", "--all")
+            rows.spread(by_worker(s), lambda: s.ctl("seal", "--all"), same=True)
             s.kill_all()
             s.workers_wanted = 2
             s.start()
