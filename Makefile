@@ -25,16 +25,16 @@ LDLIBS	= -luring -lcurl -lcjson -lprotobuf-c -luuid -lxxhash -lroaring -lzstd -l
 B	= build
 
 # Under -O2 a sanitizer's build takes twice the time, and its code is not faster
-# by much. What -O1 does not see of numbers' bounds it must not warn of.
+# by much. What it cannot see then it must not warn of.
 ifdef SAN
 B	= build/san
-OPTIMIZE = -O1 -g1 -Wno-format-truncation
+OPTIMIZE = -O1 -g1 -Wno-format-truncation -Wno-maybe-uninitialized
 SANFLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FAULTS	= 1
 endif
 ifdef TSAN
 B	= build/tsan
-OPTIMIZE = -O1 -g1 -Wno-format-truncation
+OPTIMIZE = -O1 -g1 -Wno-format-truncation -Wno-maybe-uninitialized
 SANFLAGS = -fsanitize=thread
 FAULTS	= 1
 endif
