@@ -184,10 +184,11 @@ class Tidy(unittest.TestCase):
                       for name in vars(case) if name.startswith("test_")}
             self.assertEqual(sorted(points), sorted(
                 passed | set(fault_points.NOT_PASSED)), act)
-        self.none((point for point, (_, unit) in
+        self.none((point for point, (_, test) in
                    fault_points.NOT_PASSED.items()
-                   if point not in text_of("tests/unit/" + unit)),
-                  "its unit test does not name it")
+                   if point not in text_of("tests/%s/%s" % (
+                       "torture" if test.endswith(".py") else "unit", test))),
+                  "its test does not name it")
 
     def test_every_option_is_read_and_documented(self):
         rows = re.findall(r'^OPTION_(?:NUMBER\(\w+|LIVE\(\w+|TEXT\()[,\s]*(\w+),\s*'

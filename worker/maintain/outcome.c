@@ -1,5 +1,6 @@
 #include "common/base.h"
 
+#include "common/fault.h"
 #include "shm/ordinal_table.h"
 #include "worker/maintain/askers.h"
 #include "worker/maintain/outcome.h"
@@ -69,7 +70,10 @@ outcome_answer(struct shm_ref ref, const struct tick_result *r,
 	struct err e = outcome_err(r, c);
 	bool empty;
 
-	if (err_is(e) || !askers_is_fold_job(c) || err_is(shm_store_pin(ref)))
+	if (err_is(e) || !askers_is_fold_job(c))
+		return e;
+	e = FAULT(fold_report);
+	if (err_is(e) || err_is(shm_store_pin(ref)))
 		return e;
 	empty = is_empty(ref, &c->shard);
 	shm_store_unpin(ref);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/fault.h"
 #include "common/log.h"
 #include "shm/home.h"
 #include "shm/segment.h"
@@ -209,9 +210,11 @@ run(struct op *op)
 	bool first = true;
 
 	(void)op;
-	pending.err = OK;
 	pending.reply = *c;
 	pending.reply.args[0] = SHM_PENDING_MORE;
+	pending.err = FAULT(pending_look);
+	if (err_is(pending.err))
+		return 0;
 	for (kind = (uint32_t)c->args[1]; kind < STORE_KIND_COUNT; kind++) {
 		const char *name = first ? c->text : "";
 
