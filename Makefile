@@ -114,7 +114,8 @@ tests: $(TESTS) helpers $(FUZZERS)
 
 # What tests/run also wants under TSan.
 threaded: $(patsubst %,$B/tests/unit/%_test,loop pool pace shm_view shm_rwlock \
-	shm_guard shm_metric shm_budget store_append source_cache)
+	shm_guard shm_metric shm_budget store_append source_cache transport \
+	lease guest)
 
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done

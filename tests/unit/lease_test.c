@@ -1,6 +1,8 @@
 #include "shm_test.h"
 #include "lance_dir.h"
 
+#include <pthread.h>
+
 #include "common/clock.h"
 #include "common/host.h"
 #include "shm/ordinal_table.h"
@@ -493,6 +495,45 @@ the_nameless_outlive_the_dead(void **state)
 	state_is(SHM_LEASE_HELD);
 }
 
+#define ROUNDS	40u
+
+static _Atomic bool rounds_over;
+
+/* The maintainer's loop, and others who look, beside rounds on its pool. */
+static void *
+keep_looking(void *arg)
+{
+	struct shm_lease l;
+
+	(void)arg;
+	while (!atomic_load(&rounds_over)) {
+		lease_expire();
+		shm_lease_get(&l);
+	}
+	return NULL;
+}
+
+static void
+rounds_beside_looks(void **state)
+{
+	pthread_t thread;
+	uint32_t i;
+
+	(void)state;
+	atomic_store(&rounds_over, false);
+	assert_int_equal(pthread_create(&thread, NULL, keep_looking, NULL), 0);
+	for (i = 0; i < ROUNDS; i++) {
+		/* One in four lasts so short that it is found to be over. */
+		lease.span_ns = i % 4 == 3 ? NS_PER_MS : LONG_NS;
+		see_ok(lease_look(&lease));
+		see_ok(lease_round(&lease));
+		if (lease.span_ns == LONG_NS)
+			state_is(SHM_LEASE_HELD);
+	}
+	atomic_store(&rounds_over, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int
 main(void)
 {
@@ -518,6 +559,7 @@ main(void)
 		T(a_damaged_one_hides_no_other),
 		T(the_nameless_go_alone_or_not_at_all),
 		T(the_nameless_outlive_the_dead),
+		T(rounds_beside_looks),
 #undef T
 	};
 

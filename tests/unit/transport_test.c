@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
  * what it was asked goes into a pipe. */
 
 #define LONG_NS (20 * NS_PER_SEC)
+#define AT_ONCE 4u			/* who ask together */
 
 static struct peer {
 	pid_t pid;
@@ -72,7 +74,7 @@ answer_with(const char *answer, size_t len)
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), pipes[2];
 
 	assert_int_equal(bind(listener, (struct sockaddr *)&a, size), 0);
-	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(listen(listener, AT_ONCE), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &size), 0);
 	assert_int_equal(pipe(pipes), 0);
 	snprintf(peer.url, sizeof(peer.url), "http://127.0.0.1:%u/x",
@@ -211,6 +213,41 @@ it_waits_for_so_long(void **state)
 	kind_is(post(peer.url, SLICE(""), LONG_NS), ERR_UNAVAILABLE);
 }
 
+static void *
+ask_alone(void *arg)
+{
+	struct err *e = arg;
+	struct transport_reply own;
+	struct transport_request q = { peer.url, SLICE("s3cret"), LONG_NS,
+	    &stop };
+
+	*e = transport_post(&q, &own);
+	return NULL;
+}
+
+/* As many as the maintainer asks together: each has handles of its own, and one
+ * word tells all to leave. */
+static void
+several_ask_at_once(void **state)
+{
+	struct err ends[AT_ONCE];
+	pthread_t threads[AT_ONCE];
+	char text[1];
+	uint32_t i;
+
+	(void)state;
+	answer_with(NULL, 0);
+	for (i = 0; i < AT_ONCE; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_alone,
+		    &ends[i]), 0);
+	assert_int_equal(read(peer.asked, text, 1), 1);
+	atomic_store(&stop, true);
+	for (i = 0; i < AT_ONCE; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		kind_is(ends[i], ERR_UNAVAILABLE);
+	}
+}
+
 int
 main(void)
 {
@@ -221,6 +258,7 @@ main(void)
 		T(bodies_are_bounded),
 		T(no_answer_is_an_error),
 		T(it_waits_for_so_long),
+		T(several_ask_at_once),
 #undef T
 	};
 
