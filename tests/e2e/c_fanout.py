@@ -1,6 +1,6 @@
 """Ordinals whose owner is gone go to the least loaded worker that lives, and what
 lies in their shards is folded without a request, wherever that worker is; they
-come home with their owner (design 7)."""
+come home with their owner (design 7, C.2)."""
 
 import http.server
 import json

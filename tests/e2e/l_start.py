@@ -1,4 +1,4 @@
-"""What refuses to start, and how it says so."""
+"""What refuses to start, and how it says so (D.4: where nothing can start)."""
 
 import os
 import shutil
