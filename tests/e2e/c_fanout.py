@@ -342,7 +342,8 @@ class MasterTwo(unittest.TestCase):
             wait_for("a job to fail", lambda: self.tries(one) > failed)
             two.faults = ""
             two.start()
-            with two.client() as d:
+            # The other connection may have been idle for too long.
+            with one.client() as c, two.client() as d:
                 moved_are_folded(self, one, c, rows, ("one",), {"a", "b"})
                 rows.check(self, d)
                 rows.in_base(self, d)
