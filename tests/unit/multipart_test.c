@@ -290,7 +290,8 @@ test_as_the_naive_way(void **state)
 			assert_int_equal(parts, whole.parts);
 			/* The same without the names. */
 			for (size_t i = 0; i < whole.text.len; i++) {
-				if (memcmp(whole.text.ptr + i, "<n>", 3) == 0)
+				if (i + 3 <= whole.text.len && memcmp(
+				    whole.text.ptr + i, "<n>", 3) == 0)
 					i += 2;
 				else
 					MUST(buf_append(&told_text,
