@@ -32,7 +32,7 @@ static struct {
 	uint64_t said_ns;		/* when a failure was last logged */
 
 	/* The op's while it runs. */
-	bool round;
+	bool round, releases;
 	struct err round_err;
 	struct job jobs[JOBS_MAX];
 	uint32_t job_count;
@@ -114,7 +114,7 @@ run(struct op *op)
 			    cluster.round_err :
 			    FAIL(UNAVAILABLE, "the server leaves");
 	}
-	if (cluster.release) {
+	if (cluster.releases) {
 		struct err e = lease_release(&cluster.lease);
 
 		if (err_is(e))
@@ -184,7 +184,7 @@ done(struct op *op, int32_t res)
 		/* The master may wait for what came of it. */
 		shm_mailbox_wake(SHM_MASTER);
 	}
-	if (cluster.release)
+	if (cluster.releases)
 		cluster.left = true;
 	begin();
 }
@@ -196,12 +196,13 @@ begin(void)
 		return;
 	cluster.round = !cluster.leaving && (cluster.asked ||
 	    clock_boot_ns() >= cluster.due_ns);
+	cluster.releases = cluster.release;
 	cluster.asked = false;
 	cluster.job_count = cluster.waiting_count;
 	memcpy(cluster.jobs, cluster.waiting,
 	    cluster.waiting_count * sizeof(cluster.jobs[0]));
 	cluster.waiting_count = 0;
-	if (!cluster.round && cluster.job_count == 0 && !cluster.release)
+	if (!cluster.round && cluster.job_count == 0 && !cluster.releases)
 		return;
 	cluster.runs = true;
 	cluster.op.done = done;
