@@ -147,7 +147,7 @@ check-build:
 	$(MAKE) -s $(JOBS) all helpers
 	$(MAKE) -s $(JOBS) FAULTS=1 all helpers $(if $(filter-out 0,$(LONG)),tests)
 	$(MAKE) -s $(JOBS) SAN=1 all tests
-	$(MAKE) -s $(JOBS) TSAN=1 threaded
+	$(MAKE) -s $(JOBS) TSAN=1 threaded $(if $(filter-out 0,$(LONG)),all)
 
 check: check-build
 	tests/run
