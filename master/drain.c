@@ -79,7 +79,8 @@ read_marks(uint64_t now_ns, uint64_t span_ns)
 		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
 		drain.any |= o.drained != 0;
-		drain.instance |= (o.drained & SHM_DRAINED_INSTANCE) != 0;
+		drain.instance |= i == 0 &&
+		    (o.drained & SHM_DRAINED_INSTANCE) != 0;
 		child_park(i, (o.drained & SHM_DRAINED_WORKER) != 0, now_ns,
 		    span_ns);
 	}

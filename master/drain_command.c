@@ -43,6 +43,11 @@ read_instance(struct call *call)
 	call->worker = DRAIN_ALL;
 	if (call->operand_count > 1)
 		call->instance = call->operands[1];
+	if (strchr(call->instance, '#') != NULL) {
+		call_refuse(call, "%s is no instance's name but that of a "
+		    "worker, whom its own instance drains", call->instance);
+		return false;
+	}
 	if (is_ours(call) || (!err_is(drain_find_home(call->instance, 0,
 	    &index)) && !err_is(shm_ordinal_get(index, &o)) &&
 	    o.version != 0)) {

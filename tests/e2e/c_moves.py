@@ -259,6 +259,9 @@ class Moves(unittest.TestCase):
             one, "drain", "instance", "nobody", status=REFUSED))
         self.assertIn("by its own", self.ask(
             one, "drain", "0", "two", status=REFUSED))
+        for verb in ("drain", "undrain"):
+            self.assertIn("that of a worker", self.ask(
+                one, verb, "instance", "two#1", status=REFUSED))
         self.ask(one, "drain", "instance", "two", "--dry-run")
         for _ in range(2):
             moved = self.drain_other("drain", two)

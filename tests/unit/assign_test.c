@@ -2,8 +2,10 @@
 
 #include "common/clock.h"
 #include "shm/mailbox.h"
+#include "shm/server_state.h"
 #include "master/call.h"
 #include "master/child.h"
+#include "master/command.h"
 #include "master/drain.h"
 #include "master/mail.h"
 #include "master/member.h"
@@ -429,6 +431,51 @@ a_call_that_ends_takes_its_want_back(void **state)
 	decide_end(&call);
 }
 
+static bool
+is_never(void)
+{
+	return false;
+}
+
+/* Turns until the command has ended, or so many. */
+static enum admin_exit
+command(const char *line, uint32_t most)
+{
+	static char words[200];
+	enum call_step step = CALL_WAIT;
+
+	command_init(&(struct admin_plan){ .draining = is_never });
+	snprintf(words, sizeof(words), "%s", line);
+	call_begin(&call, words, now_ns);
+	for (; most > 0 && step != CALL_DONE; most--) {
+		turns(1);
+		step = call_step(&call, now_ns);
+	}
+	assert_int_equal(step, CALL_DONE);
+	call_end(&call);
+	return call.exit;
+}
+
+/* An instance's mark is its first ordinal's alone; and a worker's name is none
+ * of an instance. */
+static void
+a_worker_is_no_instance(void **state)
+{
+	(void)state;
+	give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	assert_int_equal(command("drain instance host#1", 30),
+	    ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "a worker"));
+	assert_int_equal(command("undrain instance host#1", 30),
+	    ADMIN_EXIT_REFUSED);
+	assign(1, "host", 1, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+	turns(20);
+	assert_false(shm_server_is(SHM_SERVER_DRAINED));
+	owner_is(1, "host");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -442,6 +489,7 @@ main(void)
 		T(what_is_drained_comes_home_when_that_is_undone),
 		T(a_command_looks_then_decides),
 		T(a_call_that_ends_takes_its_want_back),
+		T(a_worker_is_no_instance),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
