@@ -60,29 +60,57 @@ drain_marks(const char *instance, uint32_t worker)
 	    (marks_of(instance, 0) & SHM_DRAINED_INSTANCE);
 }
 
-/* Those of our workers, which are the first entries of the table. */
+/* Ours are the first entries of the table. */
+bool
+drain_has_all(uint32_t workers)
+{
+	struct shm_ordinal o;
+	uint32_t i;
+
+	for (i = 0; i < workers; i++) {
+		if (err_is(shm_ordinal_get(i, &o)) ||
+		    (o.drained & SHM_DRAINED_WORKER) == 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+say_drained(bool all)
+{
+	if (all)
+		log_warn("every worker is drained, and so the instance is: its "
+		    "ordinals go to others, until memwaldctl undrain WORKER");
+	else
+		log_info(drain.instance ? "instance is drained, its ordinals go "
+		    "to others until it is undrained" :
+		    "instance is not drained any more");
+}
+
 static void
 read_marks(uint64_t now_ns, uint64_t span_ns)
 {
 	uint64_t version = shm_ordinal_version();
-	bool before = drain.instance;
+	bool before = drain.instance, all;
 	struct shm_ordinal o;
 	uint32_t i;
 
 	if (version == drain.version && drain.workers == child_wanted())
 		return;
+	all = drain_has_all(child_wanted());
 	drain.version = version;
 	drain.due_ns = MIN(drain.due_ns, now_ns);
 	drain.workers = child_wanted();
-	drain.any = drain.instance = false;
+	drain.any = false;
+	drain.instance = all;
 	for (i = 0; i < drain.workers; i++) {
 		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
 		drain.any |= o.drained != 0;
 		drain.instance |= i == 0 &&
 		    (o.drained & SHM_DRAINED_INSTANCE) != 0;
-		child_park(i, (o.drained & SHM_DRAINED_WORKER) != 0, now_ns,
-		    span_ns);
+		child_park(i, !all && (o.drained & SHM_DRAINED_WORKER) != 0,
+		    now_ns, span_ns);
 	}
 	if (drain.instance == before)
 		return;
@@ -91,8 +119,7 @@ read_marks(uint64_t now_ns, uint64_t span_ns)
 		shm_server_set(SHM_SERVER_DRAINED);
 	else
 		shm_server_clear(SHM_SERVER_DRAINED);
-	log_info(drain.instance ? "instance is drained, its ordinals go to "
-	    "others until it is undrained" : "instance is not drained any more");
+	say_drained(all);
 }
 
 static bool

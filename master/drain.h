@@ -19,6 +19,10 @@
  *			appends get 503. While there is no other instance, they
  *			stay and are written.
  *
+ * Where every worker that is to run is drained by itself none leaves, since nobody
+ * would answer: it is as if the instance were. A drain that would leave none is
+ * refused, and so is a resize; a start with fewer workers cannot be.
+ *
  * Each move is a decision like any other: one that is too late is made anew. The
  * marks are read by the master of the instance itself; of one that does not live
  * whoever sets the mark decides (drain_command.c).
@@ -41,6 +45,8 @@ uint64_t drain_next_ns(uint64_t now_ns);
 /* Marks that keep ordinals from that worker, of any instance: SHM_DRAINED bits,
  * 0: none. As the segment knows them. */
 uint32_t drain_marks(const char *instance, uint32_t worker);
+/* Each of our workers, were there so many, is drained by itself. */
+bool drain_has_all(uint32_t workers);
 /* The ordinal whose home that is; NOT_FOUND: it is not known. */
 struct err drain_find_home(const char *instance, uint32_t worker,
     uint32_t *index) MUST_CHECK;

@@ -144,6 +144,9 @@ check_ordinals(struct problems *ps)
 	struct shm_ordinal o;
 	uint32_t i;
 
+	if (drain_has_all(child_wanted()))
+		add_problem(ps, "every worker is drained, so the instance is "
+		    "not ready and takes no writes: undrain one");
 	for (i = 0; i < child_wanted(); i++) {
 		if (err_is(shm_ordinal_get(i, &o)) ||
 		    o.owner == SHM_WORKER(i) ||

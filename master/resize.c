@@ -5,6 +5,7 @@
 #include "shm/process.h"
 #include "master/child.h"
 #include "master/command.h"
+#include "master/drain.h"
 #include "master/tell.h"
 
 /* resize N: told once, then watched until there are N. */
@@ -19,6 +20,11 @@ read_workers(struct call *call)
 	    n == 0 || n > shm_workers_max()) {
 		call_refuse(call, "resize: 1 to %u workers; more need a start "
 		    "with a larger --workers-max", shm_workers_max());
+		return false;
+	}
+	if (drain_has_all((uint32_t)n)) {
+		call_refuse(call, "resize: all workers that would be left are "
+		    "drained; undrain one");
 		return false;
 	}
 	call->workers_before = child_wanted();
