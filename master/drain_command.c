@@ -17,9 +17,16 @@
  * (drain.h, member.h) and is waited for. Of another instance its own master does
  * it, when it sees the mark; if it does not live, its ordinals are given to
  * others here, and come home when it starts undrained.
+ *
+ * Somebody has to be left who may own what is there. That is looked at before the
+ * mark is set, and again when it is: of two who drain each other at the same time
+ * one at least comes into the chain behind the other, sees that, and takes its
+ * mark back.
  */
 
 #define LOOK_NS (500 * NS_PER_MS)	/* between two looks at another instance */
+
+enum { DRAIN, WITHDRAW };		/* sections */
 
 static const struct report_column columns[] = {
 	{ "ORDINAL", "name", -32 },
@@ -158,9 +165,8 @@ say(struct call *call, const char *result, bool before)
 	return CALL_DONE;
 }
 
-/* Somebody has to be left who may own what is there. */
 static bool
-has_others(struct call *call)
+has_others(const struct call *call)
 {
 	static struct candidates c;
 	uint32_t i, others = 0, ours = 0;
@@ -170,13 +176,17 @@ has_others(struct call *call)
 		others += strcmp(c.all[i].instance, call->instance) != 0;
 		ours += c.all[i].ours && c.all[i].worker != call->worker;
 	}
-	if (call->worker == DRAIN_ALL && others == 0)
-		call_refuse(call, "no other instance lives whose workers are "
-		    "not drained: nobody would own what is there");
-	else if (call->worker != DRAIN_ALL && ours == 0)
-		call_refuse(call, "it is the only worker that is not drained; "
-		    "drain the instance");
-	return call->exit == ADMIN_EXIT_OK;
+	return (call->worker == DRAIN_ALL ? others : ours) > 0;
+}
+
+static enum call_step
+refuse_last(struct call *call)
+{
+	if (call->worker == DRAIN_ALL)
+		return call_refuse(call, "no other instance lives whose workers "
+		    "are not drained: nobody would own what is there");
+	return call_refuse(call, "it is the only worker that is not drained; "
+	    "drain the instance");
 }
 
 static bool
@@ -222,14 +232,35 @@ give_away(const struct call *call)
 }
 
 static enum call_step
+withdraw(struct call *call, const struct shm_ordinal *o)
+{
+	struct shm_want want;
+
+	memset(&want, 0, sizeof(want));
+	want.to = o->is;
+	want.undrain = (uint16_t)mark_of(call);
+	want.reason = SHM_ORDINAL_BY_COMMAND;
+	call->section = WITHDRAW;
+	decide_want(call, call->decide.index, o, &want);
+	return CALL_WAIT;
+}
+
+static enum call_step
 decide_drain(struct call *call)
 {
 	struct shm_want want;
 	struct shm_ordinal o;
+	bool marked;
 
 	if (!read_place(call))
 		return CALL_DONE;
-	if (is_marked(call, &o)) {
+	marked = is_marked(call, &o);
+	/* A mark that was there before is nobody's to take back. */
+	if (marked && call->decide.has_want && !has_others(call))
+		return withdraw(call, &o);
+	if (!marked && call->section == WITHDRAW)
+		return refuse_last(call);
+	if (marked) {
 		if (call->given[ADMIN_OPTION_DRY_RUN])
 			return say(call, "drained already", true);
 		if (give_away(call) > 0)
@@ -239,7 +270,7 @@ decide_drain(struct call *call)
 		return CALL_WAIT;
 	}
 	if (!has_others(call))
-		return CALL_DONE;
+		return refuse_last(call);
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, "would drain", true);
 	memset(&want, 0, sizeof(want));

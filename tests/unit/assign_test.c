@@ -23,6 +23,7 @@
 static uint64_t now_ns, version;
 static uint32_t looks, assigns;
 static void (*on_look)(void);
+static void (*on_assign)(void);	/* what comes before ours */
 static struct err answer;		/* to the jobs */
 
 static void
@@ -77,7 +78,7 @@ setup(void **state)
 		pretend(child_at(i));
 	if (now_ns == 0)
 		now_ns = shm_lock_now_ns();
-	on_look = NULL;
+	on_look = on_assign = NULL;
 	answer = OK;
 	member_init(NS_PER_SEC, now_ns);
 	orphan_init(&(struct orphan_plan){ NS_PER_SEC, false });
@@ -167,6 +168,8 @@ do_jobs(void)
 		assigns += c.args[0] == SHM_JOB_ASSIGN;
 		if (look && on_look != NULL)
 			on_look();
+		if (c.args[0] == SHM_JOB_ASSIGN && on_assign != NULL)
+			on_assign();
 		if (!look && !err_is(answer))
 			bring_wants();
 		shm_mailbox_reply(&c, answer, 0);
@@ -521,6 +524,43 @@ not_all_workers_leave(void **state)
 	assert_false(shm_server_is(SHM_SERVER_DRAINED));
 }
 
+static uint32_t near;
+
+static void
+near_is_drained(void)
+{
+	on_assign = NULL;
+	assign(near, "near", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+}
+
+static void
+worker_is_drained(void)
+{
+	on_assign = NULL;
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER);
+}
+
+/* Who comes behind the last but one sees it, and stays. */
+static void
+of_two_that_are_drained_at_once_one_stays(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	on_assign = near_is_drained;
+	assert_int_equal(command("drain instance", 60), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "nobody would own"));
+	assert_int_equal(ordinal(0).drained, 0);
+	owner_is(0, "host");
+	on_assign = worker_is_drained;
+	assert_int_equal(command("drain 1", 60), ADMIN_EXIT_REFUSED);
+	assert_int_equal(ordinal(1).drained, 0);
+	turns(2);
+	assert_false(child_at(2)->parked);
+	assert_false(shm_server_is(SHM_SERVER_DRAINED));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -536,6 +576,7 @@ main(void)
 		T(a_call_that_ends_takes_its_want_back),
 		T(a_worker_is_no_instance),
 		T(not_all_workers_leave),
+		T(of_two_that_are_drained_at_once_one_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
