@@ -21,12 +21,25 @@ ask(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 	w->until_ns = now_ns + JOB_NS;
 }
 
+static void
+note_err(struct left_walk *w, struct err e)
+{
+	const struct shm_command *reply = &w->question.reply;
+
+	w->err = e;
+	w->err_kind = (uint32_t)reply->args[0];
+	snprintf(w->err_name, sizeof(w->err_name), "%.*s",
+	    (int)sizeof(w->err_name) - 1,
+	    reply->kind == SHM_MAIL_REPLY ? reply->text : "");
+}
+
 static enum left_step
 take(struct left_walk *w, uint64_t now_ns)
 {
 	const struct shm_command *reply = &w->question.reply;
 
 	w->asked = false;
+	note_err(w, w->question.err);
 	if (err_is(w->question.err)) {
 		w->again_ns = now_ns + AGAIN_NS;
 		return LEFT_WAIT;
@@ -47,6 +60,7 @@ left_walk_step(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 		if (now_ns < w->until_ns)
 			return LEFT_WAIT;
 		left_walk_drop(w);
+		note_err(w, FAIL(TIMED_OUT, "no answer of the maintainer"));
 	}
 	if (w->asked && take(w, now_ns) == LEFT_FOUND)
 		return LEFT_FOUND;
@@ -55,6 +69,18 @@ left_walk_step(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 	if (!w->asked && now_ns >= w->again_ns)
 		ask(w, shard, now_ns);
 	return LEFT_WAIT;
+}
+
+const char *
+left_walk_trouble(const struct left_walk *w, char text[LEFT_TROUBLE])
+{
+	text[0] = '\0';
+	if (err_is(w->err) && *w->err_name != '\0')
+		snprintf(text, LEFT_TROUBLE, "%s store %s: %s",
+		    store_kind_name(w->err_kind), w->err_name, w->err.what);
+	else if (err_is(w->err))
+		snprintf(text, LEFT_TROUBLE, "%s", w->err.what);
+	return text;
 }
 
 void

@@ -9,7 +9,8 @@
  *		deadline; so is what cannot be read now.
  * Lifetime:	embedded in its call, all zero at first; left_walk_drop.
  * Locking:	none, the master has one thread.
- * Errors:	none: who waits has a deadline.
+ * Errors:	none: who waits has a deadline, and can say what it was that
+ *		could not be read.
  */
 
 #include "common/base.h"
@@ -24,6 +25,9 @@ struct left_walk {
 	uint32_t kind;			/* where it is, */
 	char name[SHM_STORE_NAME_MAX + 1];	/* in that store of it */
 	uint32_t found;			/* stores */
+	struct err err;			/* of the last look, and where: */
+	uint32_t err_kind;
+	char err_name[SHM_STORE_NAME_MAX + 1];	/* "": in no store */
 };
 
 enum left_step { LEFT_WAIT, LEFT_FOUND, LEFT_END };
@@ -31,6 +35,10 @@ enum left_step { LEFT_WAIT, LEFT_FOUND, LEFT_END };
 /* FOUND: something is left in the store where it is; any: the shard is there. */
 enum left_step left_walk_step(struct left_walk *, const struct uuid *shard,
     uint64_t now_ns);
+/* Why it does not get on: "" if the last look was answered. */
+#define LEFT_TROUBLE 400
+const char *left_walk_trouble(const struct left_walk *,
+    char text[LEFT_TROUBLE]);
 void left_walk_drop(struct left_walk *);
 
 #endif

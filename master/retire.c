@@ -50,13 +50,41 @@ put_store(struct call *call)
 	report_row_end(r);
 }
 
+/* What keeps a walk that is late. */
+static void
+put_trouble(struct call *call)
+{
+	struct report *r = &call->report;
+	char text[LEFT_TROUBLE];
+
+	if (*left_walk_trouble(&call->left, text) == '\0')
+		return;
+	report_line(r, "what is left is not known: %s", text);
+	if (r->json)
+		json_write_text(&r->w, "error", slice_of(text));
+}
+
+static enum call_step
+wait_for_walk(struct call *call)
+{
+	char text[LEFT_TROUBLE];
+	bool bad = *left_walk_trouble(&call->left, text) != '\0';
+
+	call_progress(call, call->left.found, call->left.found, "%s",
+	    bad ? text : "stores with something left so far");
+	return CALL_WAIT;
+}
+
+/* Late: how much is left is not known. */
 static enum call_step
 end_left(struct call *call)
 {
 	struct report *r = &call->report;
 
 	report_list_end(r);
-	if (r->json)
+	if (call_late(call))
+		put_trouble(call);
+	else if (r->json)
 		json_write_uint64(&r->w, "left", call->left.found);
 	report_close(r);
 	return CALL_DONE;
@@ -87,9 +115,7 @@ command_left(struct call *call)
 	default:
 		if (call_late(call))
 			end_left(call);
-		call_progress(call, call->left.found, call->left.found,
-		    "stores with something left so far");
-		return CALL_WAIT;
+		return wait_for_walk(call);
 	}
 }
 
@@ -221,7 +247,12 @@ look_at_left(struct call *call)
 			return CALL_WAIT;
 		return refuse_left(call);
 	case LEFT_WAIT:
-		return CALL_WAIT;
+		if (call_late(call)) {
+			report_open(&call->report);
+			put_trouble(call);
+			report_close(&call->report);
+		}
+		return wait_for_walk(call);
 	default:
 		break;
 	}

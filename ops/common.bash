@@ -79,8 +79,13 @@ number()
 # How many stores have rows of that ordinal that are not folded.
 left_of()
 {
-	local answer
-	answer=$(must left "$1" --json) || exit $?
+	local answer status=0
+	answer=$(ctl left "$1" --json) || status=$?
+	[ $status = 0 ] || {
+		jq -r --arg o "$1" '.error // empty | "\($o): \(.)"' \
+		    <<<"$answer" >&2
+		exit $status
+	}
 	jq .left <<<"$answer"
 }
 

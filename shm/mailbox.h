@@ -84,7 +84,8 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
 				 * stores: from kind arg 1 and the store in text \
 				 * on; arg 2 not 0: in which it is there at all; \
 				 * reply: where it is (text), arg 0: kind, and \
-				 * SHM_LEFT_FOUND if there is some */ \
+				 * SHM_LEFT_FOUND if there is some; on an error \
+				 * the store that could not be read, or "" */ \
 	X(PENDING, "pending")	/* which shard of an ordinal that has moved has \
 				 * anything left (worker/maintain/ \
 				 * pending_list.h) */ \

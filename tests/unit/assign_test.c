@@ -25,6 +25,8 @@ static uint32_t looks, assigns;
 static void (*on_look)(void);
 static void (*on_assign)(void);	/* what comes before ours */
 static struct err answer;		/* to the jobs */
+static char unreadable[] = "torn";	/* in this store nothing can be read */
+static char body[2000];			/* of the last command's answer */
 
 static void
 must(struct err e)
@@ -163,6 +165,13 @@ do_jobs(void)
 	as(SHM_MAINTAINER);
 	while (shm_mailbox_receive(&c)) {
 		bool look = c.args[0] == SHM_JOB_LOOK;
+
+		if (c.args[0] == SHM_JOB_LEFT) {
+			memcpy(c.text, unreadable, sizeof(unreadable));
+			shm_mailbox_reply(&c, FAIL(CORRUPT, "told so"),
+			    STORE_DATAGEN);
+			continue;
+		}
 
 		looks += look;
 		assigns += c.args[0] == SHM_JOB_ASSIGN;
@@ -455,6 +464,8 @@ command(const char *line, uint32_t most)
 		step = call_step(&call, now_ns);
 	}
 	assert_int_equal(step, CALL_DONE);
+	snprintf(body, sizeof(body), "%.*s", (int)call.body.len,
+	    call.body.len > 0 ? call.body.ptr : "");
 	call_end(&call);
 	return call.exit;
 }
@@ -561,6 +572,27 @@ of_two_that_are_drained_at_once_one_stays(void **state)
 	assert_false(shm_server_is(SHM_SERVER_DRAINED));
 }
 
+/* Late, and why; but not how much is left, which nobody knows. */
+static void
+what_cannot_be_read_is_told(void **state)
+{
+	const char *why = "datagen store torn: stored data failed its check";
+
+	(void)state;
+	give("gone", "gone", 0);
+	come_home();
+	assert_int_equal(command("left gone --timeout=3 --json", 30),
+	    ADMIN_EXIT_LATE);
+	assert_non_null(strstr(body, why));
+	assert_null(strstr(body, "\"left\""));
+	assert_int_equal(command("left gone --timeout=3", 30), ADMIN_EXIT_LATE);
+	assert_non_null(strstr(body, why));
+	assert_string_equal(call.progress_text, why);
+	assert_int_equal(command("retire gone --timeout=3", 30),
+	    ADMIN_EXIT_LATE);
+	assert_non_null(strstr(body, why));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -577,6 +609,7 @@ main(void)
 		T(a_worker_is_no_instance),
 		T(not_all_workers_leave),
 		T(of_two_that_are_drained_at_once_one_stays),
+		T(what_cannot_be_read_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

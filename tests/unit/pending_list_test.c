@@ -1,5 +1,7 @@
 #include "store_engine.h"
 
+#include "worker/lance/shard_manifest.h"
+#include "worker/maintain/left.h"
 #include "worker/maintain/pending_list.h"
 
 /* What lies in shards whose ordinal has moved, as the master asks for it: a step
@@ -192,6 +194,44 @@ many_stores_are_many_steps(void **state)
 	own_end(&o);
 }
 
+static void
+spoil_manifest(const struct uuid *shard)
+{
+	char folder[REGISTRY_DIRECTORY_MAX], name[SHARD_NAME_MAX];
+	char path[sizeof(root_path) + sizeof(folder) + sizeof(name)];
+	uint64_t newest;
+	int fd;
+
+	see_ok(shard_manifest_newest(dir, shard, &newest));
+	registry_directory(kind, store_name, folder);
+	shard_manifest_name(shard, newest, name);
+	snprintf(path, sizeof(path), "%s/%s/%s", root_path, folder, name);
+	fd = open(path, O_WRONLY | O_TRUNC);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "\xff\xff\xff", 3), 3);
+	close(fd);
+}
+
+/* Who asks what is left is told where that cannot be known. Last: that store
+ * stays. */
+static void
+what_cannot_be_read_is_named(void **state)
+{
+	struct left_at at = { .kind = 0 };
+	struct owner o = claim_far();
+	struct err e = OK;
+	bool found;
+
+	(void)state;
+	spoil_manifest(&o.shard);
+	while (!err_is(e) && at.kind < STORE_KIND_COUNT)
+		e = left_look(root, &o.shard, LEFT_ROWS, &at, &found);
+	assert_int_equal(e.kind, ERR_CORRUPT);
+	assert_int_equal(at.kind, kind->id);
+	assert_string_equal(at.name, store_name);
+	own_end(&o);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -202,6 +242,7 @@ main(void)
 		T(other_jobs_are_not_ours),
 		T(one_question_at_a_time),
 		T(many_stores_are_many_steps),
+		T(what_cannot_be_read_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, begin_all, end_all);

@@ -91,13 +91,14 @@ look_at_kind(struct object_dir *root, const struct left_search *s,
 
 	arena_init(&arena, NAMES_BYTES_MAX);
 	e = registry_names(root, kind, &arena, &names, &n);
+	if (err_is(e))
+		at->name[0] = '\0';
 	for (i = 0; !err_is(e) && i < n && *count > 0 && !*found; i++) {
 		if (strcmp(names[i], at->name) <= 0)
 			continue;
 		--*count;
 		e = look_at_store(root, kind, names[i], s, found);
-		if (!err_is(e))
-			snprintf(at->name, sizeof(at->name), "%s", names[i]);
+		snprintf(at->name, sizeof(at->name), "%s", names[i]);
 	}
 	if (!err_is(e) && !*found && *count > 0)
 		*at = (struct left_at){ .kind = at->kind + 1 };

@@ -38,7 +38,8 @@ enum left_what {
 	LEFT_SHARD			/* the shard was ever claimed */
 };
 
-/* *found: what is looked for is in the store at which it is now. */
+/* *found: what is looked for is in the store at which it is now. On an error it is
+ * at the store that could not be read; "": at none. */
 struct err left_look(struct object_dir *root, const struct uuid *shard,
     enum left_what, struct left_at *, bool *found) MUST_CHECK;
 
