@@ -375,9 +375,10 @@ class ExecInternal(unittest.TestCase):
                 self.assertIn("handed over", c.post(
                     "/api/v1/internal/merge-wal/st").must(503)
                     .json()["error"]["message"])
-                # Not without a shard of that ordinal, but without an owner.
-                c.post("/api/v1/internal/merge-wal/st?ordinal=nobody") \
-                    .must(503)
+                # Not without a shard of that ordinal, but without such a one.
+                self.assertIn("none of that name", c.post(
+                    "/api/v1/internal/merge-wal/st?ordinal=nobody").must(400)
+                    .json()["error"]["message"])
                 self.assertEqual(c.post(
                     "/api/v1/internal/merge-wal/st?ordinal=test").must(200)
                     .json(), {"reclaimed": 0})

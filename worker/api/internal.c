@@ -72,6 +72,18 @@ may_ask(struct http_request *r)
 	return !err_is(e);
 }
 
+/* A reply of the maintainer has no words of its own. */
+static struct err
+explain(const struct fold_request *f, struct err e)
+{
+	if (f->one && e.kind == ERR_BAD_INPUT)
+		e.what = "query parameter 'ordinal': there is none of that "
+		    "name in the assignment";
+	else if (f->one && e.kind == ERR_FENCED)
+		e.what = "the ordinal is not this server's";
+	return e;
+}
+
 static void
 folded(struct engine_call *call, struct err e, uint64_t reclaimed)
 {
@@ -82,7 +94,7 @@ folded(struct engine_call *call, struct err e, uint64_t reclaimed)
 	if (e.kind == ERR_TIMED_OUT)
 		e.kind = ERR_BUSY;
 	if (err_is(e)) {
-		api_reply_err(&f->q, e);
+		api_reply_err(&f->q, explain(f, e));
 		return;
 	}
 	shm_metric_observe(METRIC_rollout_wal_merge_request_duration_seconds,

@@ -36,8 +36,9 @@ check_owner(const struct uuid *shard)
 
 	if (err_is(e))
 		return e;
-	if (err_is(shm_ordinal_find(shard, &ordinal)) ||
-	    !shm_ordinal_here(ordinal))
+	if (err_is(shm_ordinal_find(shard, &ordinal)))
+		return FAIL(BAD_INPUT, "no ordinal has that shard");
+	if (!shm_ordinal_here(ordinal))
 		return FAIL(FENCED, "the ordinal is no worker's of this "
 		    "server");
 	return OK;
