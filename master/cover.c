@@ -22,6 +22,14 @@ serves(const struct child *c)
 	return c->pid != 0 && c->beaten && !c->killed && !c->stopping;
 }
 
+/* It empties its queue itself, and its socket ends: where it is parked, until
+ * nobody lives there (child.h). */
+static bool
+is_leaving(const struct child *c)
+{
+	return c->leaving && (!c->parked || c->pid != 0);
+}
+
 static bool
 tell(uint16_t to, enum shm_mail kind, uint16_t slot)
 {
@@ -56,13 +64,13 @@ look_at(uint32_t index, uint64_t now_ns)
 		if (by == NULL || by->pid != covers[k].pid)
 			covers[k].active = false;
 	}
-	if (serves(c) || (c->leaving && !c->parked)) {
+	if (serves(c) || is_leaving(c)) {
 		if (covers[k].active &&
 		    tell(covers[k].by, SHM_MAIL_STOP_ACCEPT_FOR, c->slot))
 			covers[k].active = false;
 		return;
 	}
-	if (covers[k].active || now_ns < c->empty_ns + EMPTY_NS)
+	if (covers[k].active || (!c->left && now_ns < c->empty_ns + EMPTY_NS))
 		return;
 	by = choose(index);
 	if (by == NULL || !tell(by->slot, SHM_MAIL_ACCEPT_FOR, c->slot))

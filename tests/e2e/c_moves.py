@@ -186,6 +186,8 @@ class Moves(unittest.TestCase):
         self.assertIn("only worker", self.ask(s, "drain", "0",
                                               status=REFUSED))
         self.assertEqual(len(s.processes("worker")), 1)
+        # Who answers for it did so when its socket was no longer shut.
+        self.assertNotIn("cannot accept", s.log())
         self.assertEqual([p for p in s.status()["problems"] if "one#1" in p],
                          [])
         s.restart()
