@@ -73,7 +73,8 @@ number()
 	case ${2:-x} in
 	*[!0-9]*) die 1 "$1 is a number" ;;
 	esac
-	echo "$2"
+	[ ${#2} -le 18 ] || die 1 "$1 is too large"
+	echo $((10#$2))
 }
 
 # How many stores have rows of that ordinal that are not folded.

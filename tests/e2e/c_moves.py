@@ -210,6 +210,7 @@ class Moves(unittest.TestCase):
             for kind in self.kinds:
                 kind.append(c, "a", "b").must(201)
         self.run_script(one, "instance-drain", "--dry-run")
+        self.run_script(one, "instance-drain", "--timeout=0", status=REFUSED)
         self.assertEqual(self.owner(one, "one"), "one")
         # The rows are left to the other, which does not get on with it.
         one.fault("fold_prepare=fail:5")
@@ -237,7 +238,8 @@ class Moves(unittest.TestCase):
         self.assertIn("nobody would own", self.ask(
             two, "drain", "instance", status=REFUSED))
         for _ in range(2):
-            self.run_script(one, "instance-drain", "--undo")
+            self.run_script(one, "instance-drain", "--undo",
+                            "--timeout=0900")	# no octal number
         with one.client() as c:
             c.get("/api/v1/ready").must(200)
             for kind in self.kinds:
