@@ -138,8 +138,8 @@ take_end(const char *line, FILE *from)
 		return ends[ADMIN_EXIT_REFUSED].status;
 	}
 	if (i == ADMIN_EXIT_LATE)
-		fprintf(stderr, "memwaldctl: not done in time, what was begun "
-		    "goes on\n");
+		fprintf(stderr, "memwaldctl: not done in time; what has begun "
+		    "goes on, a decision that was not written is dropped\n");
 	return ends[i].status;
 }
 
