@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import threading
+import time
 import unittest
 import urllib.parse
 import uuid
@@ -17,7 +18,7 @@ from c_leases import QUIET, folder, newest
 from c_orphans import Rows, assign, by_worker, every_store, no_generations
 from client import Lost
 from every_kind import KINDS, hits
-from harness import LONG, Server, wait_for
+from harness import LONG, SLOW, Server, wait_for
 
 
 def owners(server):
@@ -367,7 +368,7 @@ class MasterTwo(unittest.TestCase):
 class MasterPeer(unittest.TestCase):
     """Another instance owns an ordinal of ours, and is no help."""
 
-    def with_peer(self, kinds, speed=100):
+    def with_peer(self, kinds, speed=100, lease_secs=3600):
         """One that has been given an ordinal while the server was down."""
         server = Server.during(self.addCleanup, workers=2, args=QUIET)
         with open(os.path.join(server.tmp, "token"), "w") as f:
@@ -383,6 +384,7 @@ class MasterPeer(unittest.TestCase):
         assign(server, {"test#1": (peer.instance, 0)})
         server.workers_wanted = 1
         server.clock_speed = speed
+        server.lease_secs = lease_secs
         server.start()
         return server, peer
 
@@ -422,6 +424,22 @@ class MasterPeer(unittest.TestCase):
             j["state"] for j in fold_jobs(s)])
         self.assertEqual(owners(s), {"test": ("test", 0),
                                      "test#1": ("peer", 0)})
+
+    def test_without_a_lease_nothing_is_asked_for(self):
+        """Who lost it may not know any more who owns what (field faults C.5)."""
+        s, peer = self.with_peer(every_store()[:1], lease_secs=2)
+        peer.turn(503)
+        wait_for("a fold asked for again", lambda: len(peer.paths) > 6)
+        s.fault("put_lease=fail:5")
+        wait_for("the lease to be lost", lambda: s.status()["lease"][
+            "state"] != "held")
+        asked = len(peer.paths)
+        # Given up it was asked for each 0.6 to 1.2 s.
+        time.sleep(1.5 * SLOW)
+        self.assertLessEqual(len(peer.paths), asked + 1)	# under way
+        self.assertEqual(len(s.processes("worker")), 1)
+        s.fault("put_lease=off")
+        wait_for("folds asked for", lambda: len(peer.paths) > asked + 3)
 
     if LONG:
         def test_ten_thousand_jobs(self):

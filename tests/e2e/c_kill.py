@@ -11,6 +11,7 @@ import unittest
 
 from client import Lost
 from harness import LONG, SLOW, Server, alive, wait_for
+from rows import row
 
 
 def state_of(pid):
@@ -57,22 +58,31 @@ class Kill(unittest.TestCase):
                     self.assertEqual(r.recv_reply().status, 200)
 
     def test_a_stopped_child_is_replaced(self):
-        """And one that is busy with a slow upload all the time is not."""
+        """And one that is busy all the time, with a slow upload and a large list
+        to a slow reader, is not."""
         body = b'{"name":"late"' + b" " * 500000 + b"}"
+        rows = 24
         with Server(workers=2) as s:
             wait_for("start", lambda: clean(s))
-            with s.raw(timeout=60) as r:
-                r.send(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
-                busy = int(r.recv_reply().headers["X-Memwald-Worker"])
+            with s.client() as c:
+                c.create("st")
+                for k in range(rows):
+                    c.append("st", [row("big%d" % k, content="x" * (1 << 20))])
+            with s.raw(timeout=60) as r, contextlib.ExitStack() as stack:
+                busy = self.worker_of(r)
+                reader = self.raw_of(s, stack, busy)
+                reader.send(b"GET /api/v1/rollouts/st/records HTTP/1.1\r\n"
+                            b"Host: x\r\nConnection: close\r\n\r\n")
                 r.send(b"POST /api/v1/rollouts HTTP/1.1\r\nHost: x\r\n"
                        b"Content-Type: application/json\r\n"
                        b"Content-Length: %d\r\n\r\n" % len(body))
-                sent = 0
+                sent, read = 0, []
 
                 def some_more():
                     nonlocal sent
                     r.send(body[sent:sent + 500])
                     sent += 500
+                    read.append(reader.sock.recv(4096))
                     return replaced(s, pid)
                 family = s.processes("worker")
                 pid = family[1 - busy]
@@ -83,6 +93,21 @@ class Kill(unittest.TestCase):
                 self.assertEqual(s.processes("worker")[busy], family[busy])
                 r.send(body[sent:])
                 self.assertEqual(r.recv_reply().status, 201)
+                while read[-1]:
+                    read.append(reader.sock.recv(1 << 20))
+                self.assertEqual(b"".join(read).count(b'"id":"big'), rows)
+
+    @staticmethod
+    def worker_of(raw):
+        raw.send(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        return int(raw.recv_reply().headers["X-Memwald-Worker"])
+
+    def raw_of(self, server, stack, worker):
+        """A connection to that worker."""
+        while True:
+            raw = stack.enter_context(server.raw(timeout=60))
+            if self.worker_of(raw) == worker:
+                return raw
 
     def test_children_leave_with_their_master(self):
         for stopped in (False, True):
