@@ -119,12 +119,14 @@ bring_home(uint32_t workers)
 	return n;
 }
 
-/* Without a word of an operator, or not by one that still holds. */
+/* Without a word of an operator, or not by one that still holds: it is drained
+ * no more, or was given up while its worker did not run. */
 static bool
 is_taken(uint32_t worker, const struct shm_ordinal *o)
 {
 	return (o->reason == SHM_ORDINAL_BY_ORPHAN ||
-	    o->reason == SHM_ORDINAL_BY_DRAIN) &&
+	    o->reason == SHM_ORDINAL_BY_DRAIN ||
+	    o->reason == SHM_ORDINAL_BY_RETIRE) &&
 	    o->owner != SHM_WORKER(worker) &&
 	    drain_marks(shm_instance_id(), worker) == 0;
 }

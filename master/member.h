@@ -14,7 +14,8 @@
  * an operator moves stays moved; what he drains (drain.h) stays where it is,
  * whatever starts. But what others decided by themselves comes home at once:
  * they took us for gone when we were not (we restarted between two looks of
- * theirs), or a drain that moved it has been undone.
+ * theirs), a drain that moved it has been undone, or it was retired while we did
+ * not run, or were drained.
  *
  * A start waits for that: before it is done no worker runs, and connections
  * wait in the sockets' queues. It waits for as long as another's lease has to be

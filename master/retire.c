@@ -16,7 +16,8 @@
  * Nobody looks for rows of a retired ordinal any more, so none may come after:
  * a worker here is given it first, unless one has it, and claims all its shards
  * (fence.h). Who then goes on as its writer is fenced, and may not claim. If the
- * ordinal changes meanwhile, it is not retired.
+ * ordinal changes meanwhile, it is not retired. If its home comes back after all,
+ * it takes it back (member.h).
  */
 
 #define ENOUGH 4u			/* stores that a refusal names */
@@ -203,7 +204,7 @@ take_over(struct call *call)
 		    "until it is retired, all are drained");
 	memset(&want, 0, sizeof(want));
 	want.to = candidate_take(least);
-	want.reason = SHM_ORDINAL_BY_COMMAND;
+	want.reason = SHM_ORDINAL_BY_RETIRE;
 	decide_want(call, d->index, &d->before, &want);
 	call->section = DECIDE;
 	return CALL_WAIT;
@@ -228,7 +229,7 @@ fence(struct call *call)
 	}
 	memset(&want, 0, sizeof(want));
 	want.to.state = SHM_ORDINAL_RETIRED;
-	want.reason = SHM_ORDINAL_BY_COMMAND;
+	want.reason = SHM_ORDINAL_BY_RETIRE;
 	/* On what it was all the time: nobody had it since. */
 	decide_want(call, d->index, &d->before, &want);
 	call->section = DECIDE;

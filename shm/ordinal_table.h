@@ -66,7 +66,8 @@ const char *shm_ordinal_state_name(uint32_t);
 	X(HOME,		"home")		/* its home started, or has no worker */ \
 	X(ORPHAN,	"orphan")	/* its owner was gone */ \
 	X(DRAIN,	"drain")	/* its owner is drained */ \
-	X(COMMAND,	"command")	/* an operator's word */
+	X(COMMAND,	"command")	/* an operator's word */ \
+	X(RETIRE,	"retire")	/* given up, since nobody wrote it */
 
 enum shm_ordinal_reason {
 #define X(reason, text) SHM_ORDINAL_BY_##reason,

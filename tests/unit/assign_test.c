@@ -317,6 +317,34 @@ what_nobody_ordered_comes_home(void **state)
 	assert_int_equal(assigns, 2);
 }
 
+static void
+give_up(uint32_t index)
+{
+	struct shm_news news = { .is = { .state = SHM_ORDINAL_RETIRED },
+	    .version = ++version, .reason = SHM_ORDINAL_BY_RETIRE };
+	bool changed;
+
+	must(shm_ordinal_assign(index, &news, &changed));
+	shm_ordinal_version_raise(version);
+}
+
+/* By who took its home for gone: its home lives, so it is needed. */
+static void
+what_was_given_up_comes_home(void **state)
+{
+	(void)state;
+	see("near", 1, 0, false);
+	come_home();
+	assign(1, "near", 0, SHM_ORDINAL_BY_RETIRE, 0);
+	turns(3);
+	assert_int_equal(ordinal(1).owner, SHM_WORKER(1));
+	give_up(1);
+	turns(10);
+	assert_int_equal(ordinal(1).owner, SHM_WORKER(1));
+	assert_int_equal(ordinal(1).reason, SHM_ORDINAL_BY_HOME);
+	assert_int_equal(assigns, 2);
+}
+
 /* What is drained stays away until the mark is gone; and waits for the delay. */
 static void
 what_is_drained_comes_home_when_that_is_undone(void **state)
@@ -603,6 +631,7 @@ main(void)
 		T(who_is_gone_is_given_to_others),
 		T(what_failed_is_decided_anew),
 		T(what_nobody_ordered_comes_home),
+		T(what_was_given_up_comes_home),
 		T(what_is_drained_comes_home_when_that_is_undone),
 		T(a_command_looks_then_decides),
 		T(a_call_that_ends_takes_its_want_back),
