@@ -65,6 +65,12 @@ decide_step(struct call *call)
 }
 
 void
+decide_look(struct call *call)
+{
+	call->decide.stage = LOOK;
+}
+
+void
 decide_bring(struct call *call)
 {
 	call->decide.stage = BRING;

@@ -38,6 +38,8 @@ struct decide {
 };
 
 enum decide_step decide_step(struct call *);
+/* Anew, from the first look on: a call that has waited for something else. */
+void decide_look(struct call *);
 void decide_bring(struct call *);
 /* The same for one ordinal: wants that, on what it is. */
 void decide_want(struct call *, uint32_t index, const struct shm_ordinal *,

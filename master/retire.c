@@ -16,13 +16,13 @@
  * Nobody looks for rows of a retired ordinal any more, so none may come after:
  * a worker here is given it first, unless one has it, and claims all its shards
  * (fence.h). Who then goes on as its writer is fenced, and may not claim. If the
- * ordinal changes meanwhile, it is not retired. If its home comes back after all,
- * it takes it back (member.h).
+ * ordinal changes meanwhile, or its home starts again, it is not retired. If its
+ * home comes back after all, it takes it back (member.h).
  */
 
 #define ENOUGH 4u			/* stores that a refusal names */
 
-enum { DECIDE, LEFT, FENCE };		/* sections of a retire */
+enum { FIND, LEFT, TAKE_OVER, FENCE, GIVE_UP };	/* sections of a retire */
 
 static const struct report_column columns[] = {
 	{ "KIND", "kind", -8 },
@@ -152,7 +152,47 @@ is_in_use(const struct shm_ordinal *o)
 }
 
 static enum call_step
-decide(struct call *call)
+refuse_in_use(struct call *call, const struct shm_ordinal *o)
+{
+	return call_refuse(call, "%s is its own worker's, who writes it",
+	    o->name);
+}
+
+static enum call_step
+lose(struct call *call, const struct shm_ordinal *o)
+{
+	call->exit = ADMIN_EXIT_LOST;
+	return say(call, o, "lost");
+}
+
+/* Whether it is as it was when the walk over its stores began. An instance that
+ * is back has the same version as before. False: the call has ended. */
+static bool
+stays(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct shm_ordinal o;
+	struct err e = shm_ordinal_get(d->index, &o);
+
+	MUST(!err_is(e));
+	if (o.version != d->before.version)
+		lose(call, &o);
+	else if (is_in_use(&o))
+		refuse_in_use(call, &o);
+	return call->exit == ADMIN_EXIT_OK;
+}
+
+/* That goes by the newest assignment and leases. */
+static enum call_step
+look_first(struct call *call, uint32_t section)
+{
+	decide_look(call);
+	call->section = section;
+	return CALL_WAIT;
+}
+
+static enum call_step
+find(struct call *call)
 {
 	struct decide *d = &call->decide;
 
@@ -161,8 +201,7 @@ decide(struct call *call)
 	if (d->before.is.state == SHM_ORDINAL_RETIRED)
 		return say(call, &d->before, "unchanged");
 	if (is_in_use(&d->before))
-		return call_refuse(call, "%s is its own worker's, who writes "
-		    "it", d->before.name);
+		return refuse_in_use(call, &d->before);
 	call->section = LEFT;
 	return CALL_WAIT;
 }
@@ -197,6 +236,8 @@ take_over(struct call *call)
 	struct candidate *least;
 	struct shm_want want;
 
+	if (!stays(call))
+		return CALL_DONE;
 	candidates_find(&candidates, child_wanted());
 	least = candidates_least_of(&candidates, shm_instance_id());
 	if (least == NULL)
@@ -206,7 +247,6 @@ take_over(struct call *call)
 	want.to = candidate_take(least);
 	want.reason = SHM_ORDINAL_BY_RETIRE;
 	decide_want(call, d->index, &d->before, &want);
-	call->section = DECIDE;
 	return CALL_WAIT;
 }
 
@@ -215,7 +255,6 @@ fence(struct call *call)
 {
 	struct decide *d = &call->decide;
 	struct fence *f = &call->fence;
-	struct shm_want want;
 
 	if (!fence_step(f, &d->before.shard, call->now_ns)) {
 		if (f->holds && err_is(f->err))
@@ -227,12 +266,22 @@ fence(struct call *call)
 			    "shards fenced so far");
 		return CALL_WAIT;
 	}
+	return look_first(call, GIVE_UP);
+}
+
+static enum call_step
+give_up(struct call *call)
+{
+	struct decide *d = &call->decide;
+	struct shm_want want;
+
+	if (!stays(call))
+		return CALL_DONE;
 	memset(&want, 0, sizeof(want));
 	want.to.state = SHM_ORDINAL_RETIRED;
 	want.reason = SHM_ORDINAL_BY_RETIRE;
 	/* On what it was all the time: nobody had it since. */
 	decide_want(call, d->index, &d->before, &want);
-	call->section = DECIDE;
 	return CALL_WAIT;
 }
 
@@ -262,7 +311,7 @@ look_at_left(struct call *call)
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, &d->before, "would retire");
 	if (d->before.owner == SHM_NOBODY)
-		return take_over(call);
+		return look_first(call, TAKE_OVER);
 	call->section = FENCE;
 	return CALL_WAIT;
 }
@@ -286,8 +335,7 @@ look(struct call *call)
 		decide_want(call, d->index, &o, &d->want);
 		return CALL_WAIT;
 	}
-	call->exit = ADMIN_EXIT_LOST;
-	return say(call, &o, "lost");
+	return lose(call, &o);
 }
 
 enum call_step
@@ -296,9 +344,13 @@ command_retire(struct call *call)
 	switch (call->section) {
 	case LEFT:
 		return look_at_left(call);
+	case TAKE_OVER:
+		return call_decide(call, take_over, look);
 	case FENCE:
 		return fence(call);
+	case GIVE_UP:
+		return call_decide(call, give_up, look);
 	default:
-		return call_decide(call, decide, look);
+		return call_decide(call, find, look);
 	}
 }

@@ -25,7 +25,9 @@ static uint32_t looks, assigns;
 static void (*on_look)(void);
 static void (*on_assign)(void);	/* what comes before ours */
 static struct err answer;		/* to the jobs */
-static char unreadable[] = "torn";	/* in this store nothing can be read */
+static bool torn;			/* one store cannot be read */
+static uint32_t shards;			/* stores that have one to fence */
+static void (*on_fold)(void);		/* of such a one, which is FENCED */
 static char body[2000];			/* of the last command's answer */
 
 static void
@@ -80,7 +82,9 @@ setup(void **state)
 		pretend(child_at(i));
 	if (now_ns == 0)
 		now_ns = shm_lock_now_ns();
-	on_look = on_assign = NULL;
+	on_look = on_assign = on_fold = NULL;
+	torn = false;
+	shards = 0;
 	answer = OK;
 	member_init(NS_PER_SEC, now_ns);
 	orphan_init(&(struct orphan_plan){ NS_PER_SEC, false });
@@ -158,6 +162,29 @@ bring_wants(void)
 }
 
 static void
+do_fold(const struct shm_command *c)
+{
+	if (on_fold != NULL)
+		on_fold();
+	shm_mailbox_reply(c, on_fold != NULL ? FAIL(FENCED, "told so") : OK, 0);
+}
+
+/* Nothing of it is left, but there are so many stores to fence. */
+static void
+do_left(struct shm_command *c)
+{
+	bool found = c->args[2] != 0 && shards > 0;
+
+	if (torn) {
+		snprintf(c->text, sizeof(c->text), "torn");
+		shm_mailbox_reply(c, FAIL(CORRUPT, "told so"), STORE_DATAGEN);
+		return;
+	}
+	shards -= found;
+	shm_mailbox_reply(c, answer, found ? SHM_LEFT_FOUND : STORE_KIND_COUNT);
+}
+
+static void
 do_jobs(void)
 {
 	struct shm_command c;
@@ -166,13 +193,14 @@ do_jobs(void)
 	while (shm_mailbox_receive(&c)) {
 		bool look = c.args[0] == SHM_JOB_LOOK;
 
-		if (c.args[0] == SHM_JOB_LEFT) {
-			memcpy(c.text, unreadable, sizeof(unreadable));
-			shm_mailbox_reply(&c, FAIL(CORRUPT, "told so"),
-			    STORE_DATAGEN);
+		if (c.kind == SHM_MAIL_FOLD_SHARD) {
+			do_fold(&c);
 			continue;
 		}
-
+		if (c.args[0] == SHM_JOB_LEFT) {
+			do_left(&c);
+			continue;
+		}
 		looks += look;
 		assigns += c.args[0] == SHM_JOB_ASSIGN;
 		if (look && on_look != NULL)
@@ -608,6 +636,7 @@ what_cannot_be_read_is_told(void **state)
 
 	(void)state;
 	give("gone", "gone", 0);
+	torn = true;
 	come_home();
 	assert_int_equal(command("left gone --timeout=3 --json", 30),
 	    ADMIN_EXIT_LATE);
@@ -619,6 +648,61 @@ what_cannot_be_read_is_told(void **state)
 	assert_int_equal(command("retire gone --timeout=3", 30),
 	    ADMIN_EXIT_LATE);
 	assert_non_null(strstr(body, why));
+}
+
+/* The same, but nobody else decides anything meanwhile. */
+static enum admin_exit
+alone(const char *line)
+{
+	static char words[200];
+	enum call_step step = CALL_WAIT;
+
+	command_init(&(struct admin_plan){ .draining = is_never });
+	looks = assigns = 0;
+	snprintf(words, sizeof(words), "%s", line);
+	call_begin(&call, words, now_ns);
+	while (step != CALL_DONE) {
+		now_ns += TURN_NS;
+		do_jobs();
+		step = call_step(&call, now_ns);
+	}
+	call_end(&call);
+	return call.exit;
+}
+
+static void
+near_is_back_when_looked_again(void)
+{
+	if (looks > 1)
+		near_is_back();
+}
+
+/* Who was gone when the walk over the stores began, and is back behind it. */
+static void
+who_is_back_is_not_retired(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, 1000, true);
+	on_look = near_is_back_when_looked_again;
+	assert_int_equal(alone("retire near"), ADMIN_EXIT_REFUSED);
+	assert_int_equal(assigns, 0);
+	owner_is(near, "near");
+}
+
+static void
+who_is_gone_is_retired(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, 1000, true);
+	shards = 2;
+	assert_int_equal(alone("retire near"), ADMIN_EXIT_OK);
+	assert_int_equal(shards, 0);
+	assert_int_equal(ordinal(near).is.state, SHM_ORDINAL_RETIRED);
+	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_RETIRE);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -639,6 +723,8 @@ main(void)
 		T(not_all_workers_leave),
 		T(of_two_that_are_drained_at_once_one_stays),
 		T(what_cannot_be_read_is_told),
+		T(who_is_back_is_not_retired),
+		T(who_is_gone_is_retired),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
