@@ -256,6 +256,9 @@ fence(struct call *call)
 	struct decide *d = &call->decide;
 	struct fence *f = &call->fence;
 
+	/* Else its shards would be claimed for nobody, again and again. */
+	if (!stays(call))
+		return CALL_DONE;
 	if (!fence_step(f, &d->before.shard, call->now_ns)) {
 		if (f->holds && err_is(f->err))
 			call_progress(call, f->count, f->count + 1, "shards "

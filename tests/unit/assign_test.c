@@ -692,6 +692,27 @@ who_is_back_is_not_retired(void **state)
 }
 
 static void
+near_takes_it_home(void)
+{
+	assign(near, "near", 0, SHM_ORDINAL_BY_HOME, 0);
+}
+
+/* Then there is nothing more to fence, or to wait for. */
+static void
+what_moves_is_not_fenced_on(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, 1000, true);
+	shards = 1;
+	on_fold = near_takes_it_home;
+	assert_int_equal(alone("retire near"), ADMIN_EXIT_LOST);
+	assert_int_equal(assigns, 1);
+	owner_is(near, "near");
+}
+
+static void
 who_is_gone_is_retired(void **state)
 {
 	(void)state;
@@ -724,6 +745,7 @@ main(void)
 		T(of_two_that_are_drained_at_once_one_stays),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
+		T(what_moves_is_not_fenced_on),
 		T(who_is_gone_is_retired),
 	};
 
