@@ -8,6 +8,7 @@
 #include "master/child.h"
 #include "master/command.h"
 #include "master/drain.h"
+#include "master/member.h"
 
 /* reassign ORDINAL INSTANCE[#WORKER]: one decision, won, lost, or not needed. */
 
@@ -171,16 +172,30 @@ read_version(struct call *call, uint64_t *version)
 	return false;
 }
 
+/* Whether nobody would miss it, by a look of just now. */
+static bool
+is_gone(const struct shm_ordinal *o)
+{
+	struct shm_instance owner;
+
+	return o->is.state == SHM_ORDINAL_ORPHANED ||
+	    (shm_instance_find(o->is.instance, &owner) &&
+	    member_is_gone(&owner));
+}
+
 static enum call_step
 decide(struct call *call)
 {
+	bool if_gone = call->given[ADMIN_OPTION_IF_GONE];
 	struct shm_want want;
 	struct shm_ordinal o;
 	uint64_t version;
 	uint32_t index;
 
 	memset(&want, 0, sizeof(want));
-	want.reason = SHM_ORDINAL_BY_COMMAND;
+	/* An orphan its home takes back (member.h). */
+	want.reason = if_gone ? SHM_ORDINAL_BY_ORPHAN :
+	    SHM_ORDINAL_BY_COMMAND;
 	if (!read_target(call, &want.to) ||
 	    !decide_find(call, call->operands[0], &index, &o) ||
 	    !choose(call, &o, &want.to))
@@ -190,7 +205,7 @@ decide(struct call *call)
 		return CALL_DONE;
 	if (is_owned_so(&o, &want.to))
 		return say(call, &o, &want.to, "unchanged");
-	if (version != o.version)
+	if (version != o.version || (if_gone && !is_gone(&o)))
 		return lose(call, &o, &want.to);
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, &o, &want.to, "would move");

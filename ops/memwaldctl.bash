@@ -58,7 +58,7 @@ _memwaldctl()
 		options='--help --json --kind= --all --timeout='
 		operands='' ;;
 	reassign)
-		options='--help --json --timeout= --dry-run --if-version='
+		options='--help --json --timeout= --dry-run --if-version= --if-gone'
 		operands='' ;;
 	drain)
 		options='--help --json --timeout= --dry-run'

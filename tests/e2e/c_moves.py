@@ -457,7 +457,7 @@ class Orphans(unittest.TestCase):
         for name in names:
             o = self.ordinals(server)[name]
             self.assertEqual((o["instance"], o["worker"], o["why"]),
-                             (server.instance_id, 0, "command"))
+                             (server.instance_id, 0, "orphan"))
             wait_for("it to be folded", lambda n=name: self.ask(
                 server, "left", n)["left"] == 0)
 

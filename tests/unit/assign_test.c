@@ -691,6 +691,36 @@ who_is_back_is_not_retired(void **state)
 	owner_is(near, "near");
 }
 
+/* By what was seen before: it is looked at again. */
+static void
+of_who_is_back_no_orphan_is_taken(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, 2000, false);
+	assert_int_equal(alone("reassign near host --if-gone --dry-run"),
+	    ADMIN_EXIT_OK);
+	on_look = near_is_back;
+	assert_int_equal(alone("reassign near host --if-gone"),
+	    ADMIN_EXIT_LOST);
+	assert_int_equal(assigns, 0);
+	owner_is(near, "near");
+}
+
+/* So that its home takes it back, if it lives after all. */
+static void
+an_orphan_is_taken_as_such(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, 2000, false);
+	assert_int_equal(alone("reassign near host --if-gone"), ADMIN_EXIT_OK);
+	owner_is(near, "host");
+	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_ORPHAN);
+}
+
 static void
 near_takes_it_home(void)
 {
@@ -745,6 +775,8 @@ main(void)
 		T(of_two_that_are_drained_at_once_one_stays),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
+		T(of_who_is_back_no_orphan_is_taken),
+		T(an_orphan_is_taken_as_such),
 		T(what_moves_is_not_fenced_on),
 		T(who_is_gone_is_retired),
 	};
