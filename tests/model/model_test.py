@@ -50,7 +50,6 @@ CLEAN_LONG = [
     ("guests", "DIES=1 OPS=2"),
     ("guests", "GUESTS=2 OPS=3"),
     ("guests", "RETIRES=1 OPS=2 DIES=1 ROWS=1"),
-    ("guests", "LEASES=2 OPS=1 RETIRES=1 ROWS=1"),
     ("guests", "LEASES=1 OPS=1 DIES=1 ROWS=1"),
 ]
 
