@@ -64,17 +64,28 @@ class Kinds(unittest.TestCase):
                 self.assertEqual(Generic(c, "st").list(),
                                  [generic_row("a", n=1)])
 
+    def wait_folded(self, s, seconds):
+        for kind, path in paths(s).items():
+            wait_for("a fold of a %s store" % kind,
+                     lambda path=path: folded(path), seconds)
+
     def test_at_start(self):
         with Server(workers=2, args=QUIET) as s:
             s.wait_walked()
             with s.client() as c:
                 create(c)
                 append(c)
-            s.kill_all()
-            s.start()
-            for kind, path in paths(s).items():
-                wait_for("a fold of a %s store" % kind,
-                         lambda path=path: folded(path), 40)
+            # Without a ticker a store that is looked at before the ordinals
+            # are home waits for the next start.
+            for again in range(3):
+                s.kill_all()
+                s.start()
+                try:
+                    self.wait_folded(s, 40 if again == 2 else 10)
+                    break
+                except AssertionError:
+                    if again == 2:
+                        raise
             with s.client() as c:
                 self.assertEqual(Generic(c, "st").list(),
                                  [generic_row("a", n=1)])
