@@ -23,13 +23,8 @@ assign_done(struct assign *a, uint64_t now_ns, struct err *e)
 	*e = OK;
 	if (!a->ordered)
 		return true;
-	if (!mail_answered(&a->question)) {
-		if (now_ns < a->until_ns)
-			return false;
-		mail_drop(&a->question);
-		a->question.err = FAIL(TIMED_OUT, "no answer of the "
-		    "maintainer");
-	}
+	if (!mail_over(&a->question, now_ns, a->until_ns))
+		return false;
 	a->ordered = false;
 	if (a->question.err.kind != ERR_CONFLICT)
 		*e = a->question.err;

@@ -182,12 +182,8 @@ failed(struct fanout_job *j, uint64_t mono_ns)
 static void
 look_for_answer(struct fanout_job *j, uint64_t mono_ns)
 {
-	if (!mail_answered(&j->question)) {
-		if (mono_ns < j->until_ns)
-			return;
-		mail_drop(&j->question);
-		j->question.err = FAIL(TIMED_OUT, "no answer");
-	}
+	if (!mail_over(&j->question, mono_ns, j->until_ns))
+		return;
 	j->err = j->question.err;
 	if (err_is(j->err) && j->err.kind != ERR_NOT_FOUND)
 		failed(j, mono_ns);
@@ -324,12 +320,8 @@ look_for_place(uint64_t mono_ns)
 {
 	struct mail_question *q = &fan.question;
 
-	if (!mail_answered(q)) {
-		if (mono_ns < fan.until_ns)
-			return;
-		mail_drop(q);
-		q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
-	}
+	if (!mail_over(q, mono_ns, fan.until_ns))
+		return;
 	fan.asked = false;
 	if (!err_is(q->err)) {
 		take_place(&q->reply, mono_ns);

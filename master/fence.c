@@ -40,12 +40,8 @@ bool
 fence_step(struct fence *f, const struct uuid *shard, uint64_t now_ns)
 {
 	f->walk.any = true;
-	if (f->asked && !mail_answered(&f->question)) {
-		if (now_ns < f->until_ns)
-			return false;
-		mail_drop(&f->question);
-		f->question.err = FAIL(TIMED_OUT, "no answer");
-	}
+	if (f->asked && !mail_over(&f->question, now_ns, f->until_ns))
+		return false;
 	if (f->asked)
 		take(f, now_ns);
 	if (!f->holds) {

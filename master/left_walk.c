@@ -22,11 +22,11 @@ ask(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 }
 
 static void
-note_err(struct left_walk *w, struct err e)
+note_err(struct left_walk *w)
 {
 	const struct shm_command *reply = &w->question.reply;
 
-	w->err = e;
+	w->err = w->question.err;
 	w->err_kind = (uint32_t)reply->args[0];
 	snprintf(w->err_name, sizeof(w->err_name), "%.*s",
 	    (int)sizeof(w->err_name) - 1,
@@ -39,8 +39,8 @@ take(struct left_walk *w, uint64_t now_ns)
 	const struct shm_command *reply = &w->question.reply;
 
 	w->asked = false;
-	note_err(w, w->question.err);
-	if (err_is(w->question.err)) {
+	note_err(w);
+	if (err_is(w->err)) {
 		w->again_ns = now_ns + AGAIN_NS;
 		return LEFT_WAIT;
 	}
@@ -56,12 +56,8 @@ take(struct left_walk *w, uint64_t now_ns)
 enum left_step
 left_walk_step(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 {
-	if (w->asked && !mail_answered(&w->question)) {
-		if (now_ns < w->until_ns)
-			return LEFT_WAIT;
-		left_walk_drop(w);
-		note_err(w, FAIL(TIMED_OUT, "no answer of the maintainer"));
-	}
+	if (w->asked && !mail_over(&w->question, now_ns, w->until_ns))
+		return LEFT_WAIT;
 	if (w->asked && take(w, now_ns) == LEFT_FOUND)
 		return LEFT_FOUND;
 	if (w->kind >= STORE_KIND_COUNT)

@@ -52,6 +52,18 @@ mail_drop(struct mail_question *q)
 		list_remove(&q->link);
 }
 
+bool
+mail_over(struct mail_question *q, uint64_t now_ns, uint64_t until_ns)
+{
+	if (mail_answered(q))
+		return true;
+	if (now_ns < until_ns)
+		return false;
+	mail_drop(q);
+	q->err = FAIL(TIMED_OUT, "no answer of the maintainer");
+	return true;
+}
+
 struct pollfd
 mail_poll(void)
 {

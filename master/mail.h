@@ -33,6 +33,9 @@ struct mail_question {
 void mail_ask(struct mail_question *, uint16_t to, struct shm_command *);
 /* Whether it is answered, then err or reply stands. */
 bool mail_answered(struct mail_question *) MUST_CHECK;
+/* The same; or it is not until then, and dropped: TIMED_OUT. */
+bool mail_over(struct mail_question *, uint64_t now_ns, uint64_t until_ns)
+    MUST_CHECK;
 /* An answer that comes later is nobody's. All zero: nothing to drop. */
 void mail_drop(struct mail_question *);
 
