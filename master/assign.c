@@ -1,7 +1,6 @@
 #include "common/base.h"
 
 #include "common/clock.h"
-#include "shm/process.h"
 #include "master/assign.h"
 
 #define JOB_NS (20 * NS_PER_SEC)
@@ -12,7 +11,7 @@ assign_order(struct assign *a, enum shm_job job, uint64_t now_ns)
 	struct shm_command c = { .kind = SHM_MAIL_JOB, .args = { job } };
 
 	MUST(!a->ordered);
-	mail_ask(&a->question, SHM_MAINTAINER, &c);
+	mail_ask(&a->question, &c);
 	a->ordered = true;
 	a->until_ns = now_ns + JOB_NS;
 }

@@ -119,7 +119,7 @@ ask(struct fanout_job *j, const struct shm_ordinal *o, uint64_t mono_ns)
 		j->until_ns = mono_ns + THERE_NS + ASK_NS;
 	}
 	snprintf(c.text, sizeof(c.text), "%s", j->store);
-	mail_ask(&j->question, SHM_MAINTAINER, &c);
+	mail_ask(&j->question, &c);
 	j->began_ns = mono_ns;
 	j->state = FANOUT_RUNNING;
 }
@@ -340,7 +340,7 @@ ask_for_place(uint64_t mono_ns)
 	    .args = { SHM_JOB_PENDING, fan.kind, fan.ordinal } };
 
 	snprintf(c.text, sizeof(c.text), "%s", fan.store);
-	mail_ask(&fan.question, SHM_MAINTAINER, &c);
+	mail_ask(&fan.question, &c);
 	fan.asked = true;
 	fan.until_ns = mono_ns + ASK_NS;
 }

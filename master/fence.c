@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "common/clock.h"
-#include "shm/process.h"
 #include "master/fence.h"
 
 #define TURN_NS	 (60 * NS_PER_SEC)	/* until it is a store's turn */
@@ -19,7 +18,7 @@ ask(struct fence *f, const struct uuid *shard, uint64_t now_ns)
 	    .args = { f->walk.kind, mono_ns + TURN_NS, mono_ns + WORK_NS } };
 
 	snprintf(c.text, sizeof(c.text), "%s", f->walk.name);
-	mail_ask(&f->question, SHM_MAINTAINER, &c);
+	mail_ask(&f->question, &c);
 	f->asked = true;
 	f->until_ns = now_ns + LOST_NS;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "common/clock.h"
-#include "shm/process.h"
 #include "master/left_walk.h"
 
 #define JOB_NS	 (20 * NS_PER_SEC)
@@ -16,7 +15,7 @@ ask(struct left_walk *w, const struct uuid *shard, uint64_t now_ns)
 	    .args = { SHM_JOB_LEFT, w->kind, w->any } };
 
 	snprintf(c.text, sizeof(c.text), "%s", w->name);
-	mail_ask(&w->question, SHM_MAINTAINER, &c);
+	mail_ask(&w->question, &c);
 	w->asked = true;
 	w->until_ns = now_ns + JOB_NS;
 }

@@ -17,16 +17,16 @@ failed(enum err_kind kind)
 }
 
 void
-mail_ask(struct mail_question *q, uint16_t to, struct shm_command *command)
+mail_ask(struct mail_question *q, struct shm_command *command)
 {
 	struct err e;
 
 	*q = (struct mail_question){ .token = shm_mailbox_token(),
 	    /* Before it is sent: else a death in between is not seen. */
-	    .life = shm_life_of(to), .err = OK };
+	    .life = shm_life_of(SHM_MAINTAINER), .err = OK };
 	list_init(&q->link);
 	command->token = q->token;
-	e = shm_mailbox_send(to, command);
+	e = shm_mailbox_send(SHM_MAINTAINER, command);
 	if (err_is(e))
 		q->err = e;
 	else

@@ -2,18 +2,18 @@
 #define MEMWALD_MASTER_MAIL_H
 
 /*
- * mail - commands of the master to its children whose replies it waits for.
+ * mail - commands of the master to the maintainer whose replies it waits for.
  *
  * Nobody waits in here: a question is asked, and looked at again at each turn
  * of the loop, which takes the replies out of the master's mailbox.
  *
- * Death:	of who was asked: the walk answers for what it had not begun
+ * Death:	of the maintainer: the walk answers for what it had not begun
  *		(ABORTED), and a look sees that that life is over for the rest.
  * Lifetime:	a question is its asker's memory, from mail_ask until it is
  *		answered or mail_drop.
  * Locking:	none, the master has one thread; the mailbox's mutex.
- * Errors:	in the question: BUSY (its mailbox is full, or nobody lives
- *		there), UNAVAILABLE (it died), what the reply says.
+ * Errors:	in the question: BUSY (its mailbox is full, or none lives),
+ *		UNAVAILABLE (it died), TIMED_OUT, what the reply says.
  */
 
 #include "common/base.h"
@@ -30,7 +30,7 @@ struct mail_question {
 	struct shm_command reply;	/* if there is no error */
 };
 
-void mail_ask(struct mail_question *, uint16_t to, struct shm_command *);
+void mail_ask(struct mail_question *, struct shm_command *);
 /* Whether it is answered, then err or reply stands. */
 bool mail_answered(struct mail_question *) MUST_CHECK;
 /* The same; or it is not until then, and dropped: TIMED_OUT. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "common/clock.h"
-#include "shm/process.h"
 #include "master/admin.h"
 #include "master/command.h"
 #include "master/list.h"
@@ -46,7 +45,7 @@ ask(struct call *call, struct work_item *item)
 		    MIN(call->now_ns, call->deadline_ns) },
 	};
 
-	mail_ask(&item->question, SHM_MAINTAINER, &m);
+	mail_ask(&item->question, &m);
 }
 
 static void
@@ -56,7 +55,7 @@ open_store(struct work_item *item)
 	    .args = { item->kind } };
 
 	snprintf(m.text, sizeof(m.text), "%s", item->name);
-	mail_ask(&item->question, SHM_MAINTAINER, &m);
+	mail_ask(&item->question, &m);
 }
 
 /* Not before there is something to say: a name that nobody bears has no body. */
