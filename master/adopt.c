@@ -94,15 +94,10 @@ static bool
 own(struct call *call, struct shm_assignment *to)
 {
 	static struct candidates c;
-	struct candidate *least = NULL;
-	uint32_t i;
+	struct candidate *least;
 
 	candidates_find(&c, child_wanted());
-	for (i = 0; i < c.count; i++) {
-		if (c.all[i].ours &&
-		    (least == NULL || c.all[i].load < least->load))
-			least = &c.all[i];
-	}
+	least = candidates_least(&c, shm_instance_id());
 	if (least == NULL) {
 		call_refuse(call, "no worker of this server may own it, all are "
 		    "drained");

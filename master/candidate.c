@@ -111,29 +111,19 @@ candidates_find(struct candidates *c, uint32_t workers)
 }
 
 struct candidate *
-candidates_least(struct candidates *c)
+candidates_least(struct candidates *c, const char *instance)
 {
 	struct candidate *least = NULL;
 	uint32_t i;
 
 	/* Ours are in front, so of equals one of them is met first. */
 	for (i = 0; i < c->count; i++) {
-		if (least == NULL || c->all[i].load < least->load)
-			least = &c->all[i];
-	}
-	return least;
-}
+		struct candidate *one = &c->all[i];
 
-struct candidate *
-candidates_least_of(struct candidates *c, const char *instance)
-{
-	struct candidate *least = NULL;
-	uint32_t i;
-
-	for (i = 0; i < c->count; i++) {
-		if (strcmp(c->all[i].instance, instance) == 0 &&
-		    (least == NULL || c->all[i].load < least->load))
-			least = &c->all[i];
+		if ((instance == NULL ||
+		    strcmp(one->instance, instance) == 0) &&
+		    (least == NULL || one->load < least->load))
+			least = one;
 	}
 	return least;
 }

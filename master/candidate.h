@@ -6,8 +6,9 @@
  *
  * Ours are those that run. Of another instance, whose workers nobody lists,
  * those count that own something, and only while its lease lives. Whom an
- * operator drains is none. The least loaded is who owns the fewest ordinals; of several ours come first, since
- * nobody has to be told, then those that are found first.
+ * operator drains is none. The least loaded is who owns the fewest ordinals; of
+ * several ours come first, since nobody has to be told, then those that are found
+ * first.
  *
  * Lifetime:	found anew for each decision; memory of the caller.
  * Locking:	the ordinal table's mutex, for a moment.
@@ -34,11 +35,8 @@ struct candidates {
 
 /* So many workers of ours run. */
 void candidates_find(struct candidates *, uint32_t workers);
-/* NULL: there are none. */
-struct candidate *candidates_least(struct candidates *);
-/* The same, of one instance. */
-struct candidate *candidates_least_of(struct candidates *,
-    const char *instance);
+/* Of that instance, or (NULL) of all. NULL: there are none. */
+struct candidate *candidates_least(struct candidates *, const char *instance);
 /* NULL: it is none of them. */
 struct candidate *candidates_get(struct candidates *, const char *instance,
     uint32_t worker);

@@ -141,16 +141,11 @@ may_go(const struct shm_ordinal *o, uint64_t now_ns, uint64_t delay_ns)
 static struct candidate *
 choose(void)
 {
-	struct candidate *least = NULL;
-	uint32_t i;
+	struct candidate *least = candidates_least(&drain.candidates,
+	    shm_instance_id());
 
-	for (i = 0; i < drain.candidates.count; i++) {
-		struct candidate *c = &drain.candidates.all[i];
-
-		if (c->ours && (least == NULL || c->load < least->load))
-			least = c;
-	}
-	return least != NULL ? least : candidates_least(&drain.candidates);
+	return least != NULL ? least : candidates_least(&drain.candidates,
+	    NULL);
 }
 
 static bool

@@ -216,7 +216,7 @@ give_away(const struct call *call)
 		struct err e = shm_ordinal_get(i, &o);
 
 		MUST(!err_is(e));
-		to = candidates_least(&c);
+		to = candidates_least(&c, NULL);
 		if (o.version == 0 || o.is.state == SHM_ORDINAL_RETIRED ||
 		    !is_place(call, o.is.instance, o.is.worker) || to == NULL)
 			continue;

@@ -103,7 +103,7 @@ choose(const struct shm_ordinal *o)
 	    candidates_get(&orphan.candidates, home.instance, home.worker) :
 	    NULL;
 
-	return own != NULL ? own : candidates_least(&orphan.candidates);
+	return own != NULL ? own : candidates_least(&orphan.candidates, NULL);
 }
 
 static void

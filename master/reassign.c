@@ -91,7 +91,7 @@ choose_worker(struct shm_assignment *to, const struct shm_ordinal *o)
 	if (is_owned_so(o, to))
 		return;
 	candidates_find(&candidates, child_wanted());
-	least = candidates_least_of(&candidates, to->instance);
+	least = candidates_least(&candidates, to->instance);
 	to->worker = least != NULL ? least->worker : 0;
 }
 

@@ -239,7 +239,7 @@ take_over(struct call *call)
 	if (!stays(call))
 		return CALL_DONE;
 	candidates_find(&candidates, child_wanted());
-	least = candidates_least_of(&candidates, shm_instance_id());
+	least = candidates_least(&candidates, shm_instance_id());
 	if (least == NULL)
 		return call_refuse(call, "no worker of this server may have it "
 		    "until it is retired, all are drained");

@@ -57,7 +57,7 @@ static struct candidates found;
 static void
 assert_least(const char *instance, uint32_t worker)
 {
-	struct candidate *least = candidates_least(&found);
+	struct candidate *least = candidates_least(&found, NULL);
 
 	assert_non_null(least);
 	assert_string_equal(least->instance, instance);
@@ -78,14 +78,14 @@ the_least_loaded_is_chosen(void **state)
 	assert_int_equal(found.count, 2);
 	assert_least("host", 1);
 	/* What is decided counts at once. */
-	to = candidate_take(candidates_least(&found));
+	to = candidate_take(candidates_least(&found, NULL));
 	assert_int_equal(to.state, SHM_ORDINAL_OWNED);
 	assert_int_equal(to.worker, 1);
 	assert_string_equal(to.instance, "host");
 	assert_least("host", 0);
 	/* Nobody runs: nobody gets it. */
 	candidates_find(&found, 0);
-	assert_null(candidates_least(&found));
+	assert_null(candidates_least(&found, NULL));
 }
 
 static void
@@ -106,9 +106,9 @@ others_count_while_they_live(void **state)
 	assert_int_equal(found.count, 2);
 	/* Of equals ours; then the one of another instance. */
 	assert_least("host", 0);
-	candidate_take(candidates_least(&found));
+	candidate_take(candidates_least(&found, NULL));
 	assert_least("near", 0);
-	to = candidate_take(candidates_least(&found));
+	to = candidate_take(candidates_least(&found, NULL));
 	assert_string_equal(to.address, "there:1");
 	assert_null(candidates_get(&found, "late", 0));
 }
