@@ -83,22 +83,28 @@ put_time(struct report *r, uint64_t at_ms)
 	report_text(r, "%s", text);
 }
 
+static const char *
+owner_then(const struct shm_past *was, char text[DECIDE_TEXT])
+{
+	struct shm_assignment is = { .state = was->state,
+	    .worker = was->worker };
+
+	snprintf(is.instance, sizeof(is.instance), "%s", was->instance);
+	return decide_owner(&is, text);
+}
+
 /* The owner before. */
 static void
 put_before(struct report *r, const struct shm_ordinal *o)
 {
-	struct shm_assignment was = { .state = o->was[0].state,
-	    .worker = o->was[0].worker };
-	char owner[DECIDE_TEXT] = "";
+	const struct shm_past *was = &o->was[0];
+	char text[DECIDE_TEXT];
 
-	snprintf(was.instance, sizeof(was.instance), "%s", o->was[0].instance);
-	if (o->was[0].version != 0)
-		decide_owner(&was, owner);
 	put_time(r, o->at_ms);
 	report_uint(r, o->at_ms);
-	report_text(r, "%s", owner);
-	report_uint(r, o->was[0].version);
-	report_uint(r, o->was[0].at_ms);
+	report_text(r, "%s", was->version != 0 ? owner_then(was, text) : "");
+	report_uint(r, was->version);
+	report_uint(r, was->at_ms);
 }
 
 static const char *
@@ -175,11 +181,8 @@ static const struct report_column history_columns[] = {
 static void
 put_change(struct report *r, const char *name, const struct shm_past *was)
 {
-	struct shm_assignment is = { .state = was->state,
-	    .worker = was->worker };
-	char owner[DECIDE_TEXT];
+	char text[DECIDE_TEXT];
 
-	snprintf(is.instance, sizeof(is.instance), "%s", was->instance);
 	report_row(r);
 	report_text(r, "%s", name);
 	report_uint(r, was->version);
@@ -187,7 +190,7 @@ put_change(struct report *r, const char *name, const struct shm_past *was)
 	report_uint(r, was->at_ms);
 	report_text(r, "%s", shm_ordinal_state_name(was->state));
 	report_text(r, "%s", shm_ordinal_reason_name(was->reason));
-	report_text(r, "%s", decide_owner(&is, owner));
+	report_text(r, "%s", owner_then(was, text));
 	report_row_end(r);
 }
 
