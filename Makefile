@@ -24,19 +24,20 @@ CPPFLAGS = -I. -I$B -MMD -MP
 LDLIBS	= -luring -lcurl -lcjson -lprotobuf-c -luuid -lxxhash -lroaring -lzstd -lstdc++ -lm -pthread
 B	= build
 
-# Under -O2 a sanitizer's build takes twice the time, and its code is not faster
-# by much. What it cannot see then it must not warn of.
 ifdef SAN
 B	= build/san
-OPTIMIZE = -O1 -g1 -Wno-format-truncation -Wno-maybe-uninitialized
 SANFLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FAULTS	= 1
 endif
 ifdef TSAN
 B	= build/tsan
-OPTIMIZE = -O1 -g1 -Wno-format-truncation -Wno-maybe-uninitialized
 SANFLAGS = -fsanitize=thread
 FAULTS	= 1
+endif
+# Under -O2 a sanitizer's build takes twice the time, and its code is not faster
+# by much. What it cannot see then it must not warn of.
+ifdef SANFLAGS
+OPTIMIZE = -O1 -g1 -Wno-format-truncation -Wno-maybe-uninitialized
 endif
 ifdef FUZZ
 B	= build/fuzz
@@ -113,9 +114,7 @@ helpers: $(HELPERS)
 tests: $(TESTS) helpers $(FUZZERS)
 
 # What tests/run also wants under TSan.
-threaded: $(patsubst %,$B/tests/unit/%_test,loop pool pace shm_view shm_rwlock \
-	shm_guard shm_metric shm_budget store_append source_cache transport \
-	lease guest)
+threaded: $(patsubst %,$B/tests/unit/%_test,$(file <tests/unit/threaded))
 
 unit: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done
