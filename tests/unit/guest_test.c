@@ -1,4 +1,4 @@
-#include "store_engine.h"
+#include "store_moved.h"
 
 #include "worker/maintain/collect.h"
 
@@ -7,22 +7,6 @@
  * instance's. */
 
 static struct store *store;
-static uint64_t version;		/* of the chain, as the cache has it */
-static uint32_t far;			/* the ordinal's index */
-/* What the segment of the other instance knows of its shard. */
-static struct shm_shard_state elsewhere;
-
-static void
-assign(uint32_t ordinal, const char *instance, uint32_t worker)
-{
-	struct shm_news news = { .version = ++version, .is = {
-	    .state = SHM_ORDINAL_OWNED, .worker = worker } };
-	bool changed;
-
-	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
-	see_ok(shm_ordinal_assign(ordinal, &news, &changed));
-	assert_true(changed);
-}
 
 static int
 begin(void **state)
@@ -31,11 +15,8 @@ begin(void **state)
 		return -1;
 	engine_up(false);
 	see_ok(open_it(store_name, &store));
-	see_ok(shm_ordinal_add(SLICE("far"), &far));
-	assign(0, shm_instance_id(), 0);
+	add_far("far");
 	assign(1, shm_instance_id(), 1);
-	assign(far, "far", 0);
-	shm_shard_init(&elsewhere);
 	return 0;
 }
 
@@ -79,17 +60,6 @@ static struct shm_claim
 claim_of(uint32_t ordinal)
 {
 	return shm_shard_claimed(shm_store_shard(ref, number_of(ordinal)));
-}
-
-/* Of the other instance: durable, and known there alone. */
-static struct owner
-claim_elsewhere(void)
-{
-	struct owner o = { .ordinal = far, .shard = shm_ordinal_shard(far),
-	    .state = &elsewhere, .entry.fd = -1 };
-
-	child_ok(own_take(&o));
-	return o;
 }
 
 /* Once, under the store's guard, with no grace. */

@@ -1,4 +1,4 @@
-#include "store_engine.h"
+#include "store_moved.h"
 
 #include "worker/lance/shard_manifest.h"
 #include "worker/maintain/left.h"
@@ -8,31 +8,12 @@
  * after the other through the registry. Ordinal 0 is this worker's own; "far" is
  * of another instance and was given to it. */
 
-static uint64_t version;
-static uint32_t far;
-static struct shm_shard_state elsewhere;
-
-static void
-assign(uint32_t ordinal, const char *instance)
-{
-	struct shm_news news = { .version = ++version, .is = {
-	    .state = SHM_ORDINAL_OWNED } };
-	bool changed;
-
-	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
-	see_ok(shm_ordinal_assign(ordinal, &news, &changed));
-	assert_true(changed);
-}
-
 static int
 begin(void **state)
 {
 	if (fresh_store(state) != 0)
 		return -1;
-	see_ok(shm_ordinal_add(SLICE("far"), &far));
-	assign(0, shm_instance_id());
-	assign(far, shm_instance_id());
-	shm_shard_init(&elsewhere);
+	add_far(shm_instance_id());
 	return 0;
 }
 
@@ -59,16 +40,6 @@ end_all(void **state)
 {
 	engine_down();
 	return store_group_end(state);
-}
-
-static struct owner
-claim_far(void)
-{
-	struct owner o = { .ordinal = far, .shard = shm_ordinal_shard(far),
-	    .state = &elsewhere, .entry.fd = -1 };
-
-	child_ok(own_take(&o));
-	return o;
 }
 
 static struct shm_command
@@ -132,15 +103,15 @@ what_is_left_is_named(void **state)
 
 	(void)state;
 	assert_int_equal(named(), 0);
-	o = claim_far();
+	o = claim_elsewhere();
 	assert_int_equal(named(), 0);		/* a claim leaves no rows */
 	see_ok(own_put(&o, "k1", "a"));
 	assert_int_equal(named(), 1);
 	assert_int_equal(named(), 1);		/* a question changes nothing */
 	/* It is nobody's errand here: another's, or at home. */
-	assign(far, "far");
+	assign(far, "far", 0);
 	assert_int_equal(named(), 0);
-	assign(far, shm_instance_id());
+	assign(far, shm_instance_id(), 0);
 	assert_int_equal(named(), 1);
 	own_end(&o);
 }
@@ -179,7 +150,7 @@ one_question_at_a_time(void **state)
 static void
 many_stores_are_many_steps(void **state)
 {
-	struct owner o = claim_far();
+	struct owner o = claim_elsewhere();
 	uint32_t i, steps;
 	char name[32];
 
@@ -218,7 +189,7 @@ static void
 what_cannot_be_read_is_named(void **state)
 {
 	struct left_at at = { .kind = 0 };
-	struct owner o = claim_far();
+	struct owner o = claim_elsewhere();
 	struct err e = OK;
 	bool found;
 
