@@ -1,10 +1,8 @@
-#include "shm_test.h"
+#include "master_test.h"
 
-#include "common/clock.h"
 #include "shm/mailbox.h"
 #include "shm/server_state.h"
 #include "master/call.h"
-#include "master/child.h"
 #include "master/command.h"
 #include "master/drain.h"
 #include "master/mail.h"
@@ -20,7 +18,7 @@
 #define TURN_NS	(300 * NS_PER_MS)
 #define DELAY_NS (2 * NS_PER_SEC)	/* of a drain */
 
-static uint64_t now_ns, version;
+static uint64_t now_ns;
 static uint32_t looks, assigns;
 static void (*on_look)(void);
 static void (*on_assign)(void);	/* what comes before ours */
@@ -30,56 +28,23 @@ static uint32_t shards;			/* stores that have one to fence */
 static void (*on_fold)(void);		/* of such a one, which is FENCED */
 static char body[2000];			/* of the last command's answer */
 
-static void
-must(struct err e)
-{
-	if (err_is(e))
-		fail_msg("got %s (%s)", err_name(e), e.what);
-}
-
-static void
-as(uint16_t slot)
-{
-	shm_process_detach();
-	/* Attach wants a life that has just begun. */
-	atomic_store(&shm_process_get(slot)->state, SHM_PROCESS_STARTING);
-	shm_process_attach(slot);
-	shm_process_enter(SHM_PROCESS_RUNNING);
-}
-
-/* A child that the master takes for living; nobody is forked. */
-static void
-pretend(struct child *c)
-{
-	shm_process_refill(c->slot);
-	atomic_store(&shm_process_get(c->slot)->state, SHM_PROCESS_RUNNING);
-	c->beaten = true;
-	c->pid = 10000000 + c->slot;	/* above the kernel's maximum */
-	shm_process_forked(c->slot, c->pid);
-}
-
 static int
 setup(void **state)
 {
 	static uint32_t terms;
 	struct shm_config cfg = test_config();
-	struct child_plan plan = { .workers = 2 };
 	uint32_t i;
 
 	(void)state;
 	log_set_level(LOG_ERROR);
 	alarm(60);
-	must(shm_segment_create(&cfg));
-	shm_process_refill(SHM_MASTER);
-	shm_process_attach(SHM_MASTER);
+	test_segment(&cfg);
 	/* A term that the modules, which stay, do not know yet. */
 	for (i = 0, terms++; i < terms; i++) {
 		shm_lease_end(SHM_LEASE_LOST, "told so");
 		shm_lease_hold(1, UINT64_MAX);
 	}
-	child_init(&plan);
-	for (i = 0; i < child_count(); i++)
-		pretend(child_at(i));
+	pretend_all(2);
 	if (now_ns == 0)
 		now_ns = shm_lock_now_ns();
 	on_look = on_assign = on_fold = NULL;
@@ -104,15 +69,9 @@ static void
 assign(uint32_t index, const char *instance, uint32_t worker, uint32_t reason,
     uint32_t drained)
 {
-	struct shm_news news = { .is = { .state = SHM_ORDINAL_OWNED,
-	    .worker = worker }, .version = ++version, .reason = reason,
-	    .drained = drained };
-	bool changed;
-
-	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
-	must(shm_ordinal_assign(index, &news, &changed));
-	assert_true(changed);
-	shm_ordinal_version_raise(version);
+	assign_as(index, instance, (struct shm_news){
+	    .is = { .state = SHM_ORDINAL_OWNED, .worker = worker },
+	    .reason = reason, .drained = drained });
 }
 
 static uint32_t
@@ -123,19 +82,6 @@ give(const char *ordinal, const char *instance, uint32_t worker)
 	must(shm_ordinal_add(slice_of(ordinal), &index));
 	assign(index, instance, worker, SHM_ORDINAL_BY_HOME, 0);
 	return index;
-}
-
-static void
-see(const char *id, uint64_t at_version, uint64_t silent_ms, bool released)
-{
-	struct shm_instance_look look = {
-	    .id = slice_of(id), .address = slice_of("there:1"),
-	    .version = at_version, .span_ns = NS_PER_SEC, .released = released,
-	    .before_ns = NS_PER_SEC, .after_ns = NS_PER_SEC };
-
-	must(shm_instance_seen(&look));
-	look.before_ns = look.after_ns = NS_PER_SEC + silent_ms * NS_PER_MS;
-	must(shm_instance_seen(&look));
 }
 
 static void
@@ -348,12 +294,9 @@ what_nobody_ordered_comes_home(void **state)
 static void
 give_up(uint32_t index)
 {
-	struct shm_news news = { .is = { .state = SHM_ORDINAL_RETIRED },
-	    .version = ++version, .reason = SHM_ORDINAL_BY_RETIRE };
-	bool changed;
-
-	must(shm_ordinal_assign(index, &news, &changed));
-	shm_ordinal_version_raise(version);
+	assign_as(index, "", (struct shm_news){
+	    .is = { .state = SHM_ORDINAL_RETIRED },
+	    .reason = SHM_ORDINAL_BY_RETIRE });
 }
 
 /* By who took its home for gone: its home lives, so it is needed. */

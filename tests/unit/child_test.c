@@ -1,21 +1,7 @@
-#include "common/base.h"
+#include "master_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "common/clock.h"
-#include "common/log.h"
 #include "shm/budget.h"
 #include "shm/mailbox.h"
-#include "shm/mutex.h"
-#include "shm/process.h"
-#include "shm/instance.h"
-#include "shm/segment.h"
-#include "master/child.h"
 #include "master/cover.h"
 #include "master/problem.h"
 
@@ -56,37 +42,15 @@ delays_double_and_are_capped(void **state)
 	assert_int_equal(child_delay_ns(false, 0, &failures), 100 * MS);
 }
 
-/* A child that the master takes for living; nobody is forked. */
 static void
-pretend(uint16_t slot, bool living)
+pretend_dead(uint16_t slot)
 {
 	struct child *c = child_of_slot(slot);
 
-	if (living) {
-		shm_process_refill(slot);
-		atomic_store(&shm_process_get(slot)->state,
-		    SHM_PROCESS_RUNNING);
-		atomic_store(&shm_process_get(slot)->heartbeat_ns,
-		    clock_mono_ns());
-		c->beaten = true;
-		c->pid = 10000000 + slot;	/* above the kernel's maximum */
-		shm_process_forked(slot, c->pid);
-	} else {
-		shm_process_clear(slot);
-		c->pid = 0;
-		c->beaten = false;
-		c->empty_ns = shm_lock_now_ns();
-	}
-}
-
-static void
-as(uint16_t slot)
-{
-	shm_process_detach();
-	/* Attach wants a life that has just begun. */
-	atomic_store(&shm_process_get(slot)->state, SHM_PROCESS_STARTING);
-	shm_process_attach(slot);
-	shm_process_enter(SHM_PROCESS_RUNNING);
+	shm_process_clear(slot);
+	c->pid = 0;
+	c->beaten = false;
+	c->empty_ns = shm_lock_now_ns();
 }
 
 /* The next command in a slot's mailbox, or SHM_MAIL_NONE. */
@@ -108,19 +72,11 @@ setup(void **state)
 	struct shm_config c = { .workers = 3, .workers_max = 3, .slots = 4,
 	    .shard_records = 16, .ordinals = 8, .instance_id = SLICE("me"),
 	    .budget_limits = { [SHM_BUDGET_REQUEST_BYTES] = 1000 } };
-	struct child_plan plan = { .workers = 3 };
-	uint32_t i;
 
 	(void)state;
-	if (err_is(shm_segment_create(&c)))
-		return 1;
-	shm_process_refill(SHM_MASTER);
-	shm_process_attach(SHM_MASTER);
+	test_segment(&c);
 	shm_process_enter(SHM_PROCESS_RUNNING);
-	shm_lease_hold(1, UINT64_MAX);
-	child_init(&plan);
-	for (i = 0; i < child_count(); i++)
-		pretend(child_at(i)->slot, true);
+	pretend_all(3);
 	return 0;
 }
 
@@ -140,7 +96,7 @@ an_empty_slot_is_covered_and_given_back(void **state)
 	uint64_t now_ns;
 
 	(void)state;
-	pretend(SHM_WORKER(1), false);
+	pretend_dead(SHM_WORKER(1));
 	cover_look(shm_lock_now_ns());
 	assert_int_equal(mail_of(SHM_WORKER(2)).kind, SHM_MAIL_NONE);
 	/* As if it had been empty for long. */
@@ -154,14 +110,14 @@ an_empty_slot_is_covered_and_given_back(void **state)
 	assert_int_equal(mail_of(SHM_WORKER(2)).kind, SHM_MAIL_NONE);
 
 	/* The one that covers dies: another is told, at once. */
-	pretend(SHM_WORKER(2), false);
+	pretend_dead(SHM_WORKER(2));
 	cover_look(shm_lock_now_ns() + 10 * MS);
 	m = mail_of(SHM_WORKER(0));
 	assert_int_equal(m.kind, SHM_MAIL_ACCEPT_FOR);
 	assert_int_equal(m.args[0], SHM_WORKER(1));
 
-	pretend(SHM_WORKER(1), true);
-	pretend(SHM_WORKER(2), true);
+	pretend(SHM_WORKER(1));
+	pretend(SHM_WORKER(2));
 	cover_look(now_ns);
 	cover_look(now_ns);
 	m = mail_of(SHM_WORKER(0));
@@ -192,11 +148,11 @@ status_is_clean_until_something_is_wrong(void **state)
 	assert_true(shm_budget_take(SHM_BUDGET_REQUEST_BYTES, 10));
 	as(SHM_MASTER);
 	assert_int_equal(problems(), 0);
-	pretend(SHM_WORKER(0), false);
+	pretend_dead(SHM_WORKER(0));
 	assert_int_equal(problems(), 2);
 	shm_budget_reap(SHM_BUDGET_REQUEST_BYTES, SHM_WORKER(0));
 	assert_int_equal(problems(), 1);
-	pretend(SHM_WORKER(0), true);
+	pretend(SHM_WORKER(0));
 	assert_int_equal(problems(), 0);
 
 	/* A loop that stands still. */

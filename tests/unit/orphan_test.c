@@ -1,31 +1,16 @@
-#include "shm_test.h"
+#include "master_test.h"
 
-#include "common/clock.h"
 #include "shm/home.h"
 #include "master/backoff.h"
 #include "master/candidate.h"
 #include "master/member.h"
 
 static void
-must(struct err e)
-{
-	if (err_is(e))
-		fail_msg("got %s (%s)", err_name(e), e.what);
-}
-
-static uint64_t version;
-
-static void
 assign(uint32_t index, const char *instance, uint32_t worker,
     enum shm_ordinal_state state, uint32_t drained)
 {
-	struct shm_news news = { .is = { .state = state, .worker = worker },
-	    .version = ++version, .drained = drained };
-	bool changed;
-
-	snprintf(news.is.instance, sizeof(news.is.instance), "%s", instance);
-	must(shm_ordinal_assign(index, &news, &changed));
-	assert_true(changed);
+	assign_as(index, instance, (struct shm_news){
+	    .is = { .state = state, .worker = worker }, .drained = drained });
 }
 
 static void
@@ -36,20 +21,6 @@ give(const char *ordinal, const char *instance, uint32_t worker,
 
 	must(shm_ordinal_add(slice_of(ordinal), &index));
 	assign(index, instance, worker, state, 0);
-}
-
-/* Silent for so much of its span of a second. */
-static void
-see(const char *id, uint64_t silent_ms, bool released)
-{
-	struct shm_instance_look look = {
-	    .id = slice_of(id), .address = slice_of("there:1"),
-	    .version = 1, .span_ns = NS_PER_SEC, .released = released,
-	    .before_ns = NS_PER_SEC, .after_ns = NS_PER_SEC };
-
-	must(shm_instance_seen(&look));
-	look.before_ns = look.after_ns = NS_PER_SEC + silent_ms * NS_PER_MS;
-	must(shm_instance_seen(&look));
 }
 
 static struct candidates found;
@@ -99,9 +70,9 @@ others_count_while_they_live(void **state)
 	give("late", "late", 0, SHM_ORDINAL_OWNED);
 	give("left", "left", 0, SHM_ORDINAL_OWNED);
 	give("never seen", "never seen", 0, SHM_ORDINAL_OWNED);
-	see("near", 500, false);
-	see("late", 1500, false);
-	see("left", 0, true);
+	see("near", 1, 500, false);
+	see("late", 1, 1500, false);
+	see("left", 1, 0, true);
 	candidates_find(&found, 1);
 	assert_int_equal(found.count, 2);
 	/* Of equals ours; then the one of another instance. */
@@ -127,8 +98,8 @@ static void
 who_left_is_gone_after_its_span(void **state)
 {
 	(void)state;
-	see("restarts", 900, true);
-	see("left", 1000, true);
+	see("restarts", 1, 900, true);
+	see("left", 1, 1000, true);
 	assert_false(is_gone("restarts"));
 	assert_true(is_gone("left"));
 }
@@ -143,7 +114,7 @@ who_is_drained_gets_nothing(void **state)
 	must(shm_ordinal_add(SLICE("near"), &near));
 	assign(near, "near", 0, SHM_ORDINAL_OWNED, 0);
 	give("near#1", "near", 1, SHM_ORDINAL_OWNED);
-	see("near", 0, false);
+	see("near", 1, 0, false);
 	assign(1, "host", 0, SHM_ORDINAL_OWNED, SHM_DRAINED_WORKER);
 	candidates_find(&found, 3);
 	assert_int_equal(found.count, 4);
