@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
@@ -20,6 +19,7 @@ import memwal
 from c_leases import QUIET
 from client import Client, Lost
 from harness import LONG, ROOT, SLOW, Server, free_port, wait_for
+from load import Clients
 from rows import row
 from upgrade import Load, upgrade
 
@@ -216,27 +216,15 @@ class Proxies(unittest.TestCase):
                     self.assertEqual(rows - there, set())
 
 
-class Stubborn:
+class Stubborn(Clients):
     """Clients that append, and read what was acknowledged, over connections that
     they keep. Who gets no whole answer, or is told to come again, sends the same
-    row again, as a row's id lets him; what he got instead is kept."""
+    row again, as a row's id lets him; what he got instead is in repeated."""
 
     def __init__(self, port, store, clients):
+        super().__init__(clients)
         self.port, self.store = port, store
-        self.acked, self.failures, self.wrong = set(), [], []
-        self.over = threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=(n,))
-                        for n in range(clients)]
-
-    def __enter__(self):
-        for t in self.threads:
-            t.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for t in self.threads:
-            t.join()
+        self.repeated = []
 
     def until_done(self, n, what, action, good):
         """Its reply: again until it is done. Everybody has one request under
@@ -253,18 +241,15 @@ class Stubborn:
             except Lost as e:
                 failure, waits = e, False
             if not waits:		# else it was not taken, and he was told
-                self.failures.append((n, began, what, failure))
+                self.repeated.append((n, began, what, failure))
             if began > deadline:
-                self.wrong.append((what, failure))
+                self.failed.append((what, failure))
                 return None
             time.sleep(0.05)
 
-    def _run(self, n):
-        k = 0
+    def client(self, n):
         with Client(self.port, 60 * SLOW) as c:
-            while not self.over.wait(0.02):
-                name = "c%d-%d" % (n, k)
-                k += 1
+            for name in self.ids(n, pause=0.02):
                 if self.until_done(n, "append " + name, lambda: c.append(
                         self.store, [row(name)]), 201) is None:
                     return
@@ -273,13 +258,8 @@ class Stubborn:
                     "/api/v1/rollouts/%s/records/%s?consistency=strong" % (
                         self.store, name)), 200)
                 if reply is None or reply.json()["record"] is None:
-                    self.wrong.append((name, "was acknowledged and is gone"))
+                    self.failed.append((name, "was acknowledged and is gone"))
                     return
-
-    def more(self, count):
-        before = len(self.acked)
-        wait_for("more load", lambda: len(self.acked) >= before + count
-                 or self.wrong)
 
 
 class Death(unittest.TestCase):
@@ -335,13 +315,13 @@ class Death(unittest.TestCase):
                 wait_for("others to fold what it has left",
                          lambda: self.left(first, "gone") == 0)
                 print("folded %.1f s after the death, %d requests failed in "
-                      "it" % (time.monotonic() - dead, len(load.failures)))
+                      "it" % (time.monotonic() - dead, len(load.repeated)))
                 load.more(count)
-            self.assertEqual(load.wrong, [])
+            self.assertEqual(load.failed, [])
             # Who was inside it, once; and nobody since then.
-            self.assertEqual([f for f in load.failures if f[1] > dead], [])
-            who = [f[0] for f in load.failures]
-            self.assertEqual(len(who), len(set(who)), load.failures)
+            self.assertEqual([f for f in load.repeated if f[1] > dead], [])
+            who = [f[0] for f in load.repeated]
+            self.assertEqual(len(who), len(set(who)), load.repeated)
             self.only_once(first, second, load.acked)
 
     def only_once(self, first, second, acked):

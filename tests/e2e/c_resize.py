@@ -4,64 +4,41 @@ No request fails and no connection is reset, each acknowledged row is read once,
 whatever shard it went to, and what the workers that left wrote is folded.
 """
 
+import itertools
 import signal
-import threading
 import unittest
 
 from b_ctl import DONE, LATE, REFUSED, ask, ctl, end, start
 from client import Lost
 from harness import LONG, Server, wait_for
+from load import Clients
 from rows import row
 
 ROUNDS = (3, 1, 2) if not LONG else (3, 1, 4, 2, 6, 1, 5, 3, 2, 6, 2)
 
 
-class Load:
-    """Clients that append and read, each on new connections and on old."""
+class Load(Clients):
+    """Each on new connections and on old."""
 
-    def __init__(self, server, threads=4):
+    def __init__(self, server):
+        super().__init__(4)
         self.server = server
-        self.stop = threading.Event()
-        self.acknowledged = []
-        self.failures = []
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(n,))
-                        for n in range(threads)]
 
-    def __enter__(self):
-        for t in self.threads:
-            t.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        for t in self.threads:
-            t.join()
-
-    def run(self, n):
-        k = 0
-        while not self.stop.is_set():
+    def client(self, n):
+        ids = self.ids(n)
+        while not self.over.is_set():
             try:
                 with self.server.client() as c:
-                    for _ in range(5):
-                        name = "t%d-%d" % (n, k)
-                        k += 1
+                    for name in itertools.islice(ids, 5):
                         reply = c.append("st", [row(name)])
-                        with self.lock:
-                            if reply.status == 201:
-                                self.acknowledged.append(name)
-                            else:
-                                self.failures.append(reply.status)
+                        if reply.status == 201:
+                            self.acked.add(name)
+                        else:
+                            self.failed.append(reply.status)
                         if reply.headers.get("Connection") == "close":
                             break
             except (Lost, OSError) as e:
-                with self.lock:
-                    self.failures.append(repr(e))
-
-    def more(self, count=20):
-        with self.lock:
-            at = len(self.acknowledged)
-        wait_for("more rows", lambda: len(self.acknowledged) >= at + count)
+                self.failed.append(repr(e))
 
 
 class Resize(unittest.TestCase):
@@ -80,16 +57,16 @@ class Resize(unittest.TestCase):
             c.create("st")
             with Load(s) as load:
                 for n in ROUNDS:
-                    load.more()
+                    load.more(20)
                     found = ask(s, "resize", str(n))
                     self.assertEqual(found["workers"], n)
                     self.assertEqual(len(self.workers_of(s)), n)
                     s.workers_wanted = n
-                    load.more()
-            self.assertEqual(load.failures, [])
+                    load.more(20)
+            self.assertEqual(load.failed, [])
             for client in s.clients_by_worker().values():
                 ids = [r["id"] for r in client.list("st")]
-                self.assertEqual(sorted(ids), sorted(load.acknowledged))
+                self.assertEqual(sorted(ids), sorted(load.acked))
             wait_for("a clean status", lambda: s.status()["clean"])
             # Also what is in shards whose workers are gone.
             self.assertEqual(ctl(s, "fold", "st")[0], DONE)
@@ -99,7 +76,7 @@ class Resize(unittest.TestCase):
             self.assertGreater(len(left), 2)
             with s.client() as fresh:
                 self.assertEqual(len(fresh.list("st")),
-                                 len(load.acknowledged))
+                                 len(load.acked))
 
     def test_wrong_numbers(self):
         with Server(workers=1, args=["--workers-max=2"]) as s:

@@ -10,11 +10,11 @@ import os
 import select
 import signal
 import subprocess
-import threading
 import time
 
 from client import Client, Lost
 from harness import SLOW, wait_for
+from load import Clients
 from rows import row
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -86,30 +86,17 @@ def upgrade(server):
     return adopt(server)
 
 
-class Load:
+class Load(Clients):
     """Clients that append and read at some rate, half of them with a connection
     each time, half with one that they keep; what failed, and how. Like every
     pool of connections they look whether a kept one was closed before they use
     it."""
 
     def __init__(self, port, store, clients=8, rate=200, query=""):
+        super().__init__(clients)
         self.port, self.store, self.query = port, store, query
         self.pause = clients / rate
-        self.acked, self.failed = set(), []
         self.slowest, self.answers = 0, []
-        self.over = threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=(n,))
-                        for n in range(clients)]
-
-    def __enter__(self):
-        for t in self.threads:
-            t.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for t in self.threads:
-            t.join()
 
     @staticmethod
     def _drop_if_closed(client):
@@ -117,12 +104,9 @@ class Load:
                 [client.conn.sock], [], [], 0)[0]:
             client.close()
 
-    def _run(self, n):
+    def client(self, n):
         with Client(self.port, 60 * SLOW) as c:
-            k = 0
-            while not self.over.wait(self.pause):
-                name = "c%d-%d" % (n, k)
-                k += 1
+            for name in self.ids(n, self.pause):
                 began = time.monotonic()
                 try:
                     self._drop_if_closed(c)
@@ -145,8 +129,3 @@ class Load:
         """Between two answers, whoever got them."""
         times = sorted(self.answers)
         return max(b - a for a, b in zip(times, times[1:]))
-
-    def more(self, count=100):
-        before = len(self.acked)
-        wait_for("more load", lambda: len(self.acked) >= before + count
-                 or self.failed)
