@@ -32,19 +32,26 @@ INSERT = "INSERT INTO r VALUES ('k' || nextval('s'), '%s'::jsonb);\n"
 SELECT = "\\set k random(1, %d)\nSELECT doc FROM r WHERE id = 'k' || :k;\n"
 
 
-def load(port, connections, seconds, *what):
-    """What load.c measured: rate, p50_us, p99_us, max_us, requests."""
-    run = subprocess.run(
-        [build_path("tests/bench/load", ""), str(port), str(connections),
-         str(seconds), *[str(w) for w in what]],
-        capture_output=True, text=True, timeout=seconds + 60)
-    if run.returncode != 0:
-        raise AssertionError("load: %d %s" % (run.returncode, run.stderr))
-    result = json.loads(run.stdout)
+def load_command(*args):
+    return [build_path("tests/bench/load", ""), *[str(a) for a in args]]
+
+
+def load_result(status, said, complaint):
+    """What load.c measured: rate, p50_us, p99_us, max_us, requests. All of
+    these were answered."""
+    if status != 0:
+        raise AssertionError("load: %d %s" % (status, complaint))
+    result = json.loads(said)
     if result["errors"]:
         raise AssertionError("load: %d of %d requests failed" % (
             result["errors"], result["requests"]))
     return result
+
+
+def load(port, connections, seconds, *what):
+    run = subprocess.run(load_command(port, connections, seconds, *what),
+                         capture_output=True, text=True, timeout=seconds + 60)
+    return load_result(run.returncode, run.stdout, run.stderr)
 
 
 class Load:
@@ -54,8 +61,8 @@ class Load:
     def __init__(self, port, connections, *what):
         self.trace = tempfile.NamedTemporaryFile(prefix="memwald-trace-")
         self.process = subprocess.Popen(
-            [build_path("tests/bench/load", ""), str(port), str(connections),
-             str(self.LONGEST), *[str(w) for w in what], self.trace.name],
+            load_command(port, connections, self.LONGEST, *what,
+                         self.trace.name),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -68,13 +75,7 @@ class Load:
         self.trace.close()
         if kind is not None:
             return
-        if self.process.returncode != 0:
-            raise AssertionError("load: %d %s" % (self.process.returncode,
-                                                  complaint))
-        result = json.loads(said)
-        if result["errors"]:
-            raise AssertionError("load: %d of %d requests failed" % (
-                result["errors"], result["requests"]))
+        load_result(self.process.returncode, said, complaint)
         self.sent_ns, self.us = numbers[::2], numbers[1::2]
 
     def between(self, begun, ended):
