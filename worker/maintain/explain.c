@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "common/arena.h"
 #include "common/log.h"
 #include "shm/ordinal_table.h"
 #include "shm/stray.h"
@@ -36,14 +37,29 @@ is_explained(const struct uuid *shard)
 	return !err_is(shm_ordinal_find(shard, &ordinal));
 }
 
+/* The segment as new as it gets; what it has no place for, in *all. */
+static struct err
+look(struct object_dir *root, struct arena *arena, struct assignment *all)
+{
+	struct err e = assignment_look(root);
+
+	if (!err_is(e) && shm_ordinal_full())
+		e = assignment_load(root, arena, all);
+	return e;
+}
+
 static void
 explain(struct object_dir *root, const struct shm_store_info *info,
     struct shm_slot *slot)
 {
-	bool looked = false, has;
+	struct assignment all = { 0 };
+	struct arena arena;
+	bool looked = false;
 	struct err e = OK;
 	uint32_t i;
 
+	arena_init(&arena, ASSIGNMENT_BYTES_MAX);
+	/* Records come in front: none of these is newer than the look. */
 	for (i = atomic_load(&slot->first_record);
 	    i != SHM_NO_RECORD && !err_is(e);
 	    i = atomic_load(&shm_record_at(i)->next)) {
@@ -52,14 +68,13 @@ explain(struct object_dir *root, const struct shm_store_info *info,
 		if (is_explained(&shard))
 			continue;
 		if (!looked)
-			e = assignment_look(root);
+			e = look(root, &arena, &all);
 		looked = true;
-		has = false;
-		if (!err_is(e) && !is_explained(&shard))
-			e = assignment_has(root, &shard, &has);
-		if (!err_is(e) && !has && !is_explained(&shard))
+		if (!err_is(e) && !is_explained(&shard) &&
+		    !assignment_has(&all, &shard))
 			note(&shard, info);
 	}
+	arena_free(&arena);
 	if (err_is(e))
 		log_err(LOG_DEBUG, e, "shards not explained, the next tick "
 		    "tries again store=%s", info->name);

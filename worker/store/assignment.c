@@ -14,7 +14,6 @@
 #include "worker/store/assignment.h"
 
 #define PREFIX		"_cluster/assignment"
-#define ARENA_BYTES_MAX	(64u << 20)
 #define ORDINALS_MAX	65536u
 
 static struct chain
@@ -297,7 +296,7 @@ assignment_look(struct object_dir *root)
 
 	if (err_is(e) || newest <= shm_ordinal_version())
 		return e;
-	arena_init(&arena, ARENA_BYTES_MAX);
+	arena_init(&arena, ASSIGNMENT_BYTES_MAX);
 	e = assignment_load(root, &arena, &t);
 	if (!err_is(e))
 		apply(&t);
@@ -307,23 +306,16 @@ assignment_look(struct object_dir *root)
 	return e;
 }
 
-struct err
-assignment_has(struct object_dir *root, const struct uuid *shard, bool *has)
+bool
+assignment_has(const struct assignment *t, const struct uuid *shard)
 {
-	struct assignment t = { 0 };
-	struct arena arena;
-	struct err e = OK;
 	uint32_t i;
 
-	*has = false;
-	if (!shm_ordinal_full())
-		return OK;
-	arena_init(&arena, ARENA_BYTES_MAX);
-	e = assignment_load(root, &arena, &t);
-	for (i = 0; !err_is(e) && i < t.count && !*has; i++)
-		*has = uuid_eq(&t.ordinals[i].shard, shard);
-	arena_free(&arena);
-	return e;
+	for (i = 0; i < t->count; i++) {
+		if (uuid_eq(&t->ordinals[i].shard, shard))
+			return true;
+	}
+	return false;
 }
 
 struct err
@@ -602,7 +594,7 @@ assignment_bring(struct object_dir *root, uint32_t *stand, uint32_t *late)
 
 	for (tries = 0; tries < CHAIN_TRIES && !stands && !err_is(e);
 	    tries++) {
-		arena_init(&arena, ARENA_BYTES_MAX);
+		arena_init(&arena, ASSIGNMENT_BYTES_MAX);
 		e = try_once(root, &b, &arena, &stands);
 		if (err_is(e))
 			e.what = "assign ordinals";

@@ -52,6 +52,7 @@
 
 #define ASSIGNMENT_HISTORY	SHM_ORDINAL_PASTS
 #define ASSIGNMENT_KEEP		16u	/* versions that stay */
+#define ASSIGNMENT_BYTES_MAX	(64u << 20)	/* of the arena of one */
 
 struct assignment_change {
 	uint64_t version;
@@ -91,10 +92,10 @@ struct err assignment_check(struct object_dir *root, uint32_t ordinal,
  * us or before us; *late: how many were decided on what was not the newest. */
 struct err assignment_bring(struct object_dir *root, uint32_t *stand,
     uint32_t *late) MUST_CHECK;
-/* Whether the chain has an ordinal of that shard that the segment has no place
+/* Whether it has an ordinal of that shard, which the segment may have no place
  * for (ordinal_table.h). */
-struct err assignment_has(struct object_dir *root, const struct uuid *shard,
-    bool *has) MUST_CHECK;
+bool assignment_has(const struct assignment *, const struct uuid *shard)
+    MUST_CHECK;
 /* Removes old versions. */
 struct err assignment_collect(struct object_dir *root) MUST_CHECK;
 
