@@ -288,6 +288,11 @@ join(uint64_t now_ns)
 static void
 care(uint64_t now_ns)
 {
+	uint32_t workers;
+
+	/* They were started before we came here. */
+	if (shm_server_is(SHM_SERVER_JOINING) && member_is_home(&workers))
+		shm_server_clear(SHM_SERVER_JOINING);
 	cover_look(now_ns);
 	drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 	orphan_step(now_ns);

@@ -31,6 +31,7 @@ shm_server_state_carve(void *at, const struct shm_config *cfg)
 	(void)cfg;
 	server = at;
 	shm_server_set(SHM_SERVER_STARTING);
+	shm_server_set(SHM_SERVER_JOINING);
 }
 
 void

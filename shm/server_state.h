@@ -16,7 +16,8 @@
  *
  * Death:	of the maintainer: STARTING stays as it was, its successor walks
  *		again beside a server that serves. The master's ends the server.
- * Lifetime:	made before the first fork, with STARTING; ends with the segment.
+ * Lifetime:	made before the first fork, with STARTING and JOINING; ends with
+ *		the segment.
  * Locking:	one atomic. Readers may see the word of a moment ago: a balancer
  *		asks now and then anyway.
  * Errors:	none.
@@ -26,6 +27,8 @@
 
 #define SHM_SERVER_MARKS(X) /* mark, as it is called, not ready, replies close */ \
 	X(STARTING,	"starting",	true,	false)	/* maintainer clears */ \
+	X(JOINING,	"joining",	false,	false)	/* master clears: its ordinals \
+							   are home, workers run */ \
 	X(DRAINING,	"draining",	true,	true)	/* master */ \
 	X(DRAINED,	"drained by an operator", true, true)	/* master */ \
 	X(UPGRADING,	"upgrading",	false,	false)	/* master: the sockets are \

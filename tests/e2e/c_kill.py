@@ -205,6 +205,9 @@ class Kill(unittest.TestCase):
     def test_a_worker_that_cannot_start_is_throttled(self):
         with Server(workers=2) as s:
             wait_for("start", lambda: clean(s))
+            by_worker = s.clients_by_worker()
+            by_worker[0].create("st")
+            by_worker[0].append("st", [row("a")]).must(201)
             mark = len(s.log().splitlines())
             s.fault("worker_start=fail:5")
             pid = s.processes("worker")[0]
@@ -220,8 +223,12 @@ class Kill(unittest.TestCase):
             for _ in range(30):
                 with s.client(timeout=5) as c:
                     self.assertEqual(c.get("/api/v1/health").worker, 1)
+            # Nobody closes its tail, so no fold may say that it has it all.
+            refused = by_worker[1].post("/api/v1/internal/merge-wal/st")
+            self.assertEqual(refused.status, 503)
             s.fault("worker_start=off")
             wait_for("clean", lambda: clean(s), 20)
+            self.assertEqual(by_worker[1].merge("st"), 1)
             wait_for("worker 0 to answer", lambda: worker_of(s) == 0)
 
     def test_a_death_in_the_middle_of_a_command(self):

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
+#include "shm/server_state.h"
 #include "worker/lance/own.h"
 #include "worker/maintain/fold_job.h"
 #include "worker/maintain/make_room.h"
@@ -18,6 +19,8 @@
 #include "worker/store/relieve.h"
 #include "worker/store/remove.h"
 
+#define JOINED_LOOK_NS	(50 * NS_PER_MS)
+
 static struct {
 	const struct config *config;
 	struct loop *loop;
@@ -25,6 +28,9 @@ static struct {
 	struct maintain_env env;
 	struct relieve relieve;
 	struct op trash_op;
+	struct timer joined;		/* set: the ordinals are not home yet, */
+	struct shm_ref *found;		/* and these wait for it */
+	uint32_t found_count;
 	bool trash_runs, draining;
 } sched;
 
@@ -70,21 +76,64 @@ fold(const struct shm_command *c)
 	MUST(runs_command(c));
 }
 
+/* Nobody closes yet what the shards hold: a run would leave it there. */
+static bool
+is_joining(void)
+{
+	return shm_server_is(SHM_SERVER_JOINING);
+}
+
 /* The walk found no slot for a store. */
 static void
 no_room(void)
 {
 	uint64_t used_ns;
 
-	if (relieve(&sched.relieve, clock_mono_ns(), &used_ns))
+	if (!is_joining() && relieve(&sched.relieve, clock_mono_ns(), &used_ns))
 		make_room(used_ns, seal);
 }
 
-/* The walk found one with something left. */
+static void
+age_now(struct shm_ref ref)
+{
+	runs_request(ref, WANT_SEAL | WANT_FOLD | WANT_FORCE);
+}
+
+/* The walk found one with something left. It meets each once, and a slot with
+ * something left is nobody else's, so there is room. */
 static void
 found(struct shm_ref ref)
 {
-	runs_request(ref, WANT_SEAL | WANT_FOLD | WANT_FORCE);
+	if (is_joining() && sched.found_count < shm_store_slots())
+		sched.found[sched.found_count++] = ref;
+	else
+		age_now(ref);
+}
+
+static void
+look_joined(struct timer *t)
+{
+	uint32_t i;
+
+	if (is_joining()) {
+		timer_set(loop_timers(sched.loop), t,
+		    loop_now_ns(sched.loop) + JOINED_LOOK_NS);
+		return;
+	}
+	for (i = 0; i < sched.found_count; i++)
+		age_now(sched.found[i]);
+	sched.found_count = 0;
+}
+
+static void
+start_joined(void)
+{
+	timer_init(&sched.joined, look_joined);
+	if (!is_joining())
+		return;
+	sched.found = calloc(shm_store_slots(), sizeof(*sched.found));
+	MUST(sched.found != NULL);
+	look_joined(&sched.joined);
 }
 
 /* It found one in which a collection may have left something. */
@@ -238,6 +287,7 @@ schedule_start(const struct config *config, struct loop *loop,
 	    fold });
 	for (kind = 0; kind < STORE_KIND_COUNT; kind++)
 		delete_marked(kind);
+	start_joined();
 	walk_start(&(struct walk_plan){ loop, pool, root, found,
 	    garbage, no_room });
 	return OK;
@@ -263,6 +313,7 @@ void
 schedule_drain(bool seal_too)
 {
 	sched.draining = true;
+	timer_cancel(loop_timers(sched.loop), &sched.joined);
 	rate_stop();
 	ticker_stop();
 	walk_stop();

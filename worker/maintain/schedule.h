@@ -9,7 +9,8 @@
  * who shares a run, that of runs.h.
  *
  * At start the registry is walked once: every store with a tail or pending
- * generations gets a slot and a forced tick.
+ * generations gets a slot and a forced tick, once the ordinals are home (a tail
+ * is closed by its worker, and none runs before that).
  *
  * Lifetime:	one a maintainer.
  * Locking:	the loop's thread; the work is on the pool.

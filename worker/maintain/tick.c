@@ -9,6 +9,7 @@
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "worker/maintain/collect.h"
 #include "worker/maintain/explain.h"
 #include "worker/maintain/fold.h"
@@ -134,6 +135,22 @@ seal_all_of(struct aged_store *a, uint32_t shard, struct tick_result *result)
 	return e;
 }
 
+/* Its worker has died, and the next one will close what is left: whoever asked
+ * for a seal has not got it. When we leave the WAL keeps it. */
+static struct err
+check_closed(const struct aged_store *a, const struct aged_shard *s)
+{
+	const struct shm_shard_state *state = shm_store_shard(a->ref, s->shard);
+
+	if (s->owner != SHM_NOBODY || !has_tail(state) ||
+	    shm_ordinal_owner(s->ordinal) == SHM_NOBODY ||
+	    shm_server_is(SHM_SERVER_DRAINING) ||
+	    shm_server_is(SHM_SERVER_HANDING_OVER))
+		return OK;
+	return FAIL(UNAVAILABLE, "the worker of a shard does not run, another "
+	    "is being started");
+}
+
 /* What was closed before is sealed in any case. */
 static struct err
 wait_and_seal(struct aged_store *a, struct aged_shard *s, uint64_t until_ns,
@@ -150,6 +167,8 @@ wait_and_seal(struct aged_store *a, struct aged_shard *s, uint64_t until_ns,
 		    shm_ordinal_name(s->ordinal).ptr);
 	a->phase = TICK_SEAL;
 	sealed = seal_all_of(a, s->shard, result);
+	if (!err_is(sealed) && !s->asked)
+		e = check_closed(a, s);
 	if (err_is(e) && !err_is(sealed))
 		a->phase = TICK_ROTATE;
 	return err_is(sealed) ? sealed : e;

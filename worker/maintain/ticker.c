@@ -159,8 +159,10 @@ tick(struct timer *t)
 	for (; next_ns <= now_ns; next_ns += tickers.interval_ns)
 		shm_metric_add(METRIC_memwald_ticks_missed_total, kind, 1);
 	timer_set(loop_timers(tickers.plan.loop), t, next_ns);
-	/* Nothing new for who is about to leave: the next one has tickers. */
-	if (shm_server_is(SHM_SERVER_HANDING_OVER))
+	/* Nothing new for who is about to leave: the next one has tickers. And
+	 * before the ordinals are home nobody closes what the shards hold. */
+	if (shm_server_is(SHM_SERVER_HANDING_OVER) ||
+	    shm_server_is(SHM_SERVER_JOINING))
 		return;
 	due = tick_kind(kind, forced, now_ns);
 	log_debug("tick kind=%s number=%llu forced=%d stores=%u",
