@@ -56,15 +56,6 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
-{
-	(void)state;
-	shm_process_detach();
-	shm_segment_destroy();
-	return 0;
-}
-
 static void
 assign(uint32_t index, const char *instance, uint32_t worker, uint32_t reason,
     uint32_t drained)
@@ -203,6 +194,16 @@ owner_is(uint32_t index, const char *instance)
 	assert_string_equal(ordinal(index).is.instance, instance);
 }
 
+static uint32_t near;			/* the ordinal of that instance */
+
+static void
+near_is_silent(uint64_t ms, bool released)
+{
+	near = give("near", "near", 0);
+	come_home();
+	see("near", 1, ms, released);
+}
+
 static void
 near_is_back(void)
 {
@@ -213,11 +214,8 @@ near_is_back(void)
 static void
 who_has_restarted_is_not_robbed(void **state)
 {
-	uint32_t near = give("near", "near", 0);
-
 	(void)state;
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	on_look = near_is_back;
 	turns(20);
 	assert_int_equal(looks, 1);
@@ -229,11 +227,8 @@ who_has_restarted_is_not_robbed(void **state)
 static void
 who_is_gone_is_given_to_others(void **state)
 {
-	uint32_t near = give("near", "near", 0);
-
 	(void)state;
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	turns(20);
 	assert_int_equal(looks, 1);
 	assert_int_equal(assigns, 1);
@@ -245,12 +240,11 @@ who_is_gone_is_given_to_others(void **state)
 static void
 what_failed_is_decided_anew(void **state)
 {
-	uint32_t near = give("near", "near", 0), before;
+	uint32_t before;
 	struct shm_want left;
 
 	(void)state;
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	while (assigns == 0) {
 		answer = looks > 0 ? FAIL(IO, "told so") : OK;
 		turns(1);
@@ -534,8 +528,6 @@ not_all_workers_leave(void **state)
 	assert_false(shm_server_is(SHM_SERVER_DRAINED));
 }
 
-static uint32_t near;
-
 static void
 near_is_drained(void)
 {
@@ -625,9 +617,7 @@ static void
 who_is_back_is_not_retired(void **state)
 {
 	(void)state;
-	near = give("near", "near", 0);
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	on_look = near_is_back_when_looked_again;
 	assert_int_equal(alone("retire near"), ADMIN_EXIT_REFUSED);
 	assert_int_equal(assigns, 0);
@@ -639,9 +629,7 @@ static void
 of_who_is_back_no_orphan_is_taken(void **state)
 {
 	(void)state;
-	near = give("near", "near", 0);
-	come_home();
-	see("near", 1, 2000, false);
+	near_is_silent(2000, false);
 	assert_int_equal(alone("reassign near host --if-gone --dry-run"),
 	    ADMIN_EXIT_OK);
 	on_look = near_is_back;
@@ -656,9 +644,7 @@ static void
 an_orphan_is_taken_as_such(void **state)
 {
 	(void)state;
-	near = give("near", "near", 0);
-	come_home();
-	see("near", 1, 2000, false);
+	near_is_silent(2000, false);
 	assert_int_equal(alone("reassign near host --if-gone"), ADMIN_EXIT_OK);
 	owner_is(near, "host");
 	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_ORPHAN);
@@ -675,9 +661,7 @@ static void
 what_moves_is_not_fenced_on(void **state)
 {
 	(void)state;
-	near = give("near", "near", 0);
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	shards = 1;
 	on_fold = near_takes_it_home;
 	assert_int_equal(alone("retire near"), ADMIN_EXIT_LOST);
@@ -689,9 +673,7 @@ static void
 who_is_gone_is_retired(void **state)
 {
 	(void)state;
-	near = give("near", "near", 0);
-	come_home();
-	see("near", 1, 1000, true);
+	near_is_silent(1000, true);
 	shards = 2;
 	assert_int_equal(alone("retire near"), ADMIN_EXIT_OK);
 	assert_int_equal(shards, 0);
@@ -699,7 +681,7 @@ who_is_gone_is_retired(void **state)
 	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_RETIRE);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, master_teardown)
 
 int
 main(void)

@@ -80,15 +80,6 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
-{
-	(void)state;
-	shm_process_detach();
-	shm_segment_destroy();
-	return 0;
-}
-
 static void
 an_empty_slot_is_covered_and_given_back(void **state)
 {
@@ -167,9 +158,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(delays_double_and_are_capped),
 		cmocka_unit_test_setup_teardown(
-		    an_empty_slot_is_covered_and_given_back, setup, teardown),
+		    an_empty_slot_is_covered_and_given_back, setup, master_teardown),
 		cmocka_unit_test_setup_teardown(
-		    status_is_clean_until_something_is_wrong, setup, teardown),
+		    status_is_clean_until_something_is_wrong, setup, master_teardown),
 	};
 
 	log_set_level(LOG_ERROR);

@@ -56,6 +56,15 @@ pretend_all(uint32_t workers)
 		pretend(child_at(i)->slot);
 }
 
+static inline int
+master_teardown(void **state)
+{
+	(void)state;
+	shm_process_detach();
+	shm_segment_destroy();
+	return 0;
+}
+
 /* The ordinal is that instance's, as the next version says. */
 static inline void
 assign_as(uint32_t index, const char *instance, struct shm_news news)
