@@ -40,7 +40,9 @@ time, 5 another decided meanwhile. It is safe to run twice, and when interrupted
 END
 }
 
-# Takes the options that all have; the rest is left in words.
+# Takes the options that all have; the rest is left in words. No value or operand
+# is empty, has white space in it, or looks like an option: the server would not
+# take it for the name that is meant.
 take_options()
 {
 	local word
@@ -49,6 +51,8 @@ take_options()
 		--help) usage; exit 0 ;;
 		--dry-run) dry_run=--dry-run ;;
 		--admin-socket=* | --data-dir=*) where+=("$word") ;;
+		'' | *[[:space:]]* | --*= | --*=-*)
+			die 1 "'$word' is no word, or has no value; see --help" ;;
 		*) words+=("$word") ;;
 		esac
 	done

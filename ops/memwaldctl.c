@@ -14,8 +14,8 @@
  * MEMWALD_ADMIN_SOCKET, else admin.sock in the data directory (--data-dir,
  * MEMWALD_DATA_DIR, ./lance-data). Signals nobody and reads no pid file: who
  * answers on the socket is the server. The words after that go to the master
- * as they are, which alone judges them; the protocol is that of
- * master/admin.h.
+ * as they are, which alone judges them, unless one would not be one word there;
+ * the protocol is that of master/admin.h.
  */
 
 #define LINE_BYTES 1024
@@ -62,6 +62,14 @@ choose_path(const char *socket_path, const char *dir, char *path, size_t bytes)
 		snprintf(path, bytes, "%s/admin.sock", dir);
 }
 
+/* The server takes words apart at what is between them: one that is empty, or
+ * has such in it, would be no word, or several. */
+static bool
+is_word(const char *word)
+{
+	return *word != '\0' && strpbrk(word, " \t\r\n") == NULL;
+}
+
 /* The request line of what is left of the arguments. */
 static bool
 join(char **words, int count, char *line, size_t bytes)
@@ -74,7 +82,7 @@ join(char **words, int count, char *line, size_t bytes)
 		    words[i]);
 
 		at += (size_t)n;
-		if (at >= bytes - 1 || strpbrk(words[i], "\r\n") != NULL)
+		if (at >= bytes - 1 || !is_word(words[i]))
 			return false;
 	}
 	line[at] = '\n';
@@ -109,8 +117,8 @@ ask(const char *socket_path, char **words, int count)
 		return refused();
 	}
 	if (!join(words, count, line, sizeof(line))) {
-		fprintf(stderr, "memwaldctl: the request has more than a "
-		    "line, or is too long\n");
+		fprintf(stderr, "memwaldctl: a word of the request is empty "
+		    "or has white space in it, or it is too long\n");
 		return refused();
 	}
 	return answer_ask(&plan);

@@ -123,6 +123,32 @@ class Ops(unittest.TestCase):
             number, unit = re.search(pattern, text_of(name)).groups()
             self.assertLess(int(number) * SECONDS[unit], ours, name)
 
+    def test_a_name_is_one_word(self):
+        """Else it would be another instance, or an option, that the server is
+        told; nobody is asked: there is no server."""
+        env = dict(os.environ, MEMWALDCTL=build_path("memwaldctl"))
+        there = os.path.join(ROOT, "ops")
+        for words in (
+                ["instance-drain", "--instance= "],
+                ["instance-drain", "--instance=\t", "--undo"],
+                ["instance-drain", "--instance="],
+                ["instance-drain", "--instance=--help"],
+                ["instance-drain", "--instance=two --dry-run"],
+                ["orphans-adopt", "a b"], ["orphans-adopt", ""],
+                ["ordinals-list", "--owner=--left"],
+                ["ordinal-reassign", "two#1", "one --dry-run"]):
+            run = subprocess.run(
+                [os.path.join(there, words[0]), "--admin-socket=/nowhere",
+                 *words[1:]], env=env, capture_output=True, text=True)
+            self.assertEqual((run.returncode, run.stdout), (1, ""), words)
+            self.assertIn("is no word", run.stderr)
+        for word in ("", " ", "a b", "a\tb", "a\n"):
+            run = subprocess.run(
+                [build_path("memwaldctl"), "--admin-socket=/nowhere", "drain",
+                 "instance", word], capture_output=True, text=True)
+            self.assertEqual((run.returncode, run.stdout), (1, ""), word)
+            self.assertIn("white space", run.stderr)
+
     def test_the_unit_is_one_and_is_hardened(self):
         with Server() as s:
             path = os.path.join(s.tmp, "memwald.service")
