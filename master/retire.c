@@ -110,13 +110,11 @@ command_left(struct call *call)
 	switch (walk(call)) {
 	case LEFT_FOUND:
 		put_store(call);
-		return CALL_MORE;
+		return call_late(call) ? end_left(call) : CALL_MORE;
 	case LEFT_END:
 		return end_left(call);
 	default:
-		if (call_late(call))
-			end_left(call);
-		return wait_for_walk(call);
+		return call_late(call) ? end_left(call) : wait_for_walk(call);
 	}
 }
 

@@ -81,29 +81,46 @@ number()
 	echo $((10#$2))
 }
 
-# How many stores have rows of that ordinal that are not folded.
+# left_of UNTIL ORDINAL: how many stores have rows of it that are not folded. What
+# keeps that from being known is said, and it is tried again; 4: not in time.
 left_of()
 {
-	local answer status=0
-	answer=$(ctl left "$1" --json) || status=$?
-	[ $status = 0 ] || {
-		jq -r --arg o "$1" '.error // empty | "\($o): \(.)"' \
-		    <<<"$answer" >&2
-		exit $status
-	}
-	jq .left <<<"$answer"
+	local answer status trouble last='' secs=10 rest
+	while :; do
+		rest=$(($1 - SECONDS))
+		[ $rest -ge 1 ] || rest=1
+		status=0
+		answer=$(ctl left "$2" --json \
+		    "--timeout=$((secs < rest ? secs : rest))" 2>&1) || status=$?
+		case $status in
+		0) jq .left <<<"$answer"; return ;;
+		4) ;;
+		*) say "$answer"; exit $status ;;
+		esac
+		trouble=$(jq -rR 'fromjson? | .error // empty' <<<"$answer")
+		[ "$trouble" = "$last" ] || say "$2: $trouble"
+		last=$trouble
+		[ $SECONDS -lt "$1" ] || return 4
+		# A registry may need longer than that.
+		secs=$((secs * 2))
+	done
 }
 
 # wait_folded SECS ORDINAL...: until nothing of them is left; 4: not in time.
 wait_folded()
 {
-	local until=$((SECONDS + $1)) ordinal left total last=
+	local until=$((SECONDS + $1)) ordinal left total last='' status
 	shift
 	while :; do
 		total=0
 		for ordinal in "$@"; do
-			left=$(left_of "$ordinal") || exit $?
-			total=$((total + left))
+			status=0
+			left=$(left_of "$until" "$ordinal") || status=$?
+			case $status in
+			0) total=$((total + left)) ;;
+			4) return 4 ;;
+			*) exit $status ;;
+			esac
 		done
 		[ "$total" != "$last" ] &&
 		    say "$total stores of $# ordinals are not folded yet"

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 import unittest
 
 import memwal
@@ -434,6 +435,49 @@ class Moves(unittest.TestCase):
                       ["retire", "none"], ["left", "none"],
                       ["adopt", "x"]):
             self.ask(s, *words, status=REFUSED)
+
+    def test_what_is_left_is_told_in_time(self):
+        """A walk whose deadline passes as it finds a store, for master and
+        maintainer are stopped, and one that a damaged store keeps."""
+        one, two = self.one, self.two
+        self.ask(one, "reassign", "two", "two#0")	# known here, and home
+        with two.clients_by_worker()[0] as c:
+            c.create("bad")
+            wait_for("it to write", lambda: c.append(
+                "bad", [row("a")]).status == 201)
+        master, maintainer = one.proc.pid, one.processes("maintainer")[0]
+        try:
+            os.kill(maintainer, signal.SIGSTOP)
+            asked = start(one, "left", "two", "--json", "--timeout=1")
+            time.sleep(0.3)		# else it is the usual lateness
+            os.kill(master, signal.SIGSTOP)
+            os.kill(maintainer, signal.SIGCONT)
+            time.sleep(1)
+        finally:
+            os.kill(maintainer, signal.SIGCONT)
+            os.kill(master, signal.SIGCONT)
+        status, out, err = end(asked)
+        self.assertEqual(status, LATE, err)
+        self.assertEqual(json.loads(out)["ordinal"], "two")
+        folder = os.path.join(one.store_dir("bad"), "_mem_wal",
+                              memwal.shard_uuid("two"), "manifest")
+        were = {}
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb+") as f:
+                were[name] = f.read()
+                f.seek(0)
+                f.write(b"junk")
+        try:
+            for words in (["ordinal-reassign", "--wait=1", "two", "two"],
+                          ["ordinals-list", "--left", "--timeout=1"])[
+                              :1 + LONG]:
+                status, out, err = end(script(one, *words))
+                self.assertEqual(status, LATE, out + err)
+                self.assertIn("two: rollout store bad: ", err)
+        finally:
+            for name, content in were.items():
+                with open(os.path.join(folder, name), "wb") as f:
+                    f.write(content)
 
 
 class Orphans(unittest.TestCase):
