@@ -465,6 +465,29 @@ a_damaged_one_hides_no_other(void **state)
 	assert_int_equal(shm_instance_count(), 1);
 }
 
+/* Of one that lived until then it says so once more. */
+static void
+a_damaged_newest_one_grows_silent(void **state)
+{
+	struct chain c = chain_of_id("peer");
+	bool stands;
+
+	(void)state;
+	put_other("peer", "held", "elsewhere", 1);
+	see_ok(lease_look(&lease));
+	see_ok(chain_put(&c, 2, SLICE("{"), &arena, &stands));
+	see_ok(lease_look(&lease));
+	assert_int_equal(other("peer").silent_ns, 0);
+	assert_int_equal(other("peer").version, 2);
+	assert_string_equal(other("peer").address, "there:2");
+	do {
+		see_ok(lease_look(&lease));
+	} while (other("peer").silent_ns < other("peer").span_ns);
+	put_other("peer", "held", "elsewhere", 60000);
+	see_ok(lease_look(&lease));
+	assert_int_equal(other("peer").span_ns, 60000 * NS_PER_MS);
+}
+
 /* C.4 */
 static void
 the_nameless_go_alone_or_not_at_all(void **state)
@@ -557,6 +580,7 @@ main(void)
 		T(who_is_gone_for_good_is_forgotten),
 		T(what_others_removed_is_forgotten),
 		T(a_damaged_one_hides_no_other),
+		T(a_damaged_newest_one_grows_silent),
 		T(the_nameless_go_alone_or_not_at_all),
 		T(the_nameless_outlive_the_dead),
 		T(rounds_beside_looks),

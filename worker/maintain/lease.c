@@ -427,6 +427,19 @@ note_silent(const struct shm_instance *there, uint64_t before_ns)
 	    .before_ns = before_ns, .after_ns = before_ns });
 }
 
+/* The newest version cannot be read: that it is there is a sign of life, and all
+ * that is known of it. If it stays the newest, its writer is as silent as any:
+ * whoever renews a lease reads it first. */
+static struct err
+note_unread(const struct shm_instance *there, uint64_t version,
+    uint64_t before_ns)
+{
+	return shm_instance_seen(&(struct shm_instance_look){
+	    .id = slice_of(there->id), .address = slice_of(there->address),
+	    .version = version, .span_ns = there->span_ns,
+	    .before_ns = before_ns, .after_ns = clock_boot_ns() });
+}
+
 /* One that we know, at a version that we know, is not read again. */
 static struct err
 look_at(struct lease *l, const struct uuid *id, struct arena *a)
@@ -435,13 +448,19 @@ look_at(struct lease *l, const struct uuid *id, struct arena *a)
 	struct shm_instance_look look = { .before_ns = clock_boot_ns() };
 	struct shm_instance there;
 	struct seen s;
-	struct err e = chain_newest(&c, &look.version);
+	bool is_known;
+	struct err noted, e = chain_newest(&c, &look.version);
 
 	if (err_is(e) || look.version == 0)
 		return e;
-	if (known(id, &there) && there.version == look.version)
+	is_known = known(id, &there);
+	if (is_known && there.version == look.version)
 		return note_silent(&there, look.before_ns);
 	e = load(&c, a, &s);
+	if (err_is(e) && is_known) {
+		noted = note_unread(&there, look.version, look.before_ns);
+		return err_is(noted) ? noted : e;
+	}
 	if (err_is(e) || s.version == 0)
 		return e;
 	look.id = s.instance;
