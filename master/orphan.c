@@ -260,6 +260,14 @@ orphan_count(void)
 }
 
 bool
+orphan_is_forgotten(uint32_t index, const struct shm_ordinal *o,
+    uint64_t now_ns)
+{
+	return index < SHM_ORDINALS_DEFAULT && fate_of(o) == FORGOTTEN &&
+	    orphan.ripe_ns[index] != 0 && orphan.ripe_ns[index] <= now_ns;
+}
+
+bool
 orphan_is_manual(void)
 {
 	return orphan.plan.manual;

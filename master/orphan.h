@@ -27,6 +27,7 @@
  */
 
 #include "common/base.h"
+#include "shm/ordinal_table.h"
 
 struct orphan_plan {
 	uint64_t grace_ns;
@@ -42,5 +43,8 @@ uint64_t orphan_next_ns(uint64_t now_ns);
 /* How many there were at the last look. */
 uint32_t orphan_count(void);
 bool orphan_is_manual(void);
+/* Whether no lease tells of its owner, and did not for the grace. */
+bool orphan_is_forgotten(uint32_t index, const struct shm_ordinal *,
+    uint64_t now_ns);
 
 #endif

@@ -9,6 +9,7 @@
 #include "master/command.h"
 #include "master/drain.h"
 #include "master/member.h"
+#include "master/orphan.h"
 
 /* reassign ORDINAL INSTANCE[#WORKER]: one decision, won, lost, or not needed. */
 
@@ -174,13 +175,15 @@ read_version(struct call *call, uint64_t *version)
 
 /* Whether nobody would miss it, by a look of just now. */
 static bool
-is_gone(const struct shm_ordinal *o)
+is_gone(const struct call *call, uint32_t index, const struct shm_ordinal *o)
 {
 	struct shm_instance owner;
 
-	return o->is.state == SHM_ORDINAL_ORPHANED ||
-	    (shm_instance_find(o->is.instance, &owner) &&
-	    member_is_gone(&owner));
+	if (o->is.state == SHM_ORDINAL_ORPHANED)
+		return true;
+	return shm_instance_find(o->is.instance, &owner) ?
+	    member_is_gone(&owner) :
+	    orphan_is_forgotten(index, o, call->now_ns);
 }
 
 static enum call_step
@@ -205,7 +208,7 @@ decide(struct call *call)
 		return CALL_DONE;
 	if (is_owned_so(&o, &want.to))
 		return say(call, &o, &want.to, "unchanged");
-	if (version != o.version || (if_gone && !is_gone(&o)))
+	if (version != o.version || (if_gone && !is_gone(call, index, &o)))
 		return lose(call, &o, &want.to);
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, &o, &want.to, "would move");

@@ -519,8 +519,20 @@ class Orphans(unittest.TestCase):
             wait_for("it to be orphaned", lambda: self.ordinals(
                 one)["one#1"]["state"] == "orphaned")
             self.adopt(one, "one#1")
+            # Of an instance of which no lease tells.
+            put_next(os.path.join(one.data_dir, "_cluster", "assignment"),
+                     self.to_a_ghost)
+            wait_for("it to be forgotten", lambda: "would move" in
+                     self.run_script(one, "orphans-adopt", "--dry-run"))
+            self.adopt(one, "one#1")
             if LONG:
                 self.of_an_instance(one, settings)
+
+    @staticmethod
+    def to_a_ghost(content, version):
+        for o in content["ordinals"]:
+            if o["name"] == "one#1":
+                o.update(instance="ghost", version=version, why="command")
 
     def of_an_instance(self, one, settings):
         with Server(instance_id="two", workers=1, data_dir=one.data_dir,
