@@ -370,13 +370,16 @@ class Moves(unittest.TestCase):
         for taken in ("two", "new", "new#3"):
             self.assertIn("an instance's own", self.ask(
                 s, "adopt", shard, taken, status=REFUSED))
+        self.assertEqual(self.run_script(
+            s, "orphans-adopt", "nobody", shard, status=REFUSED), "")
         self.run_script(s, "backlog-watch", "--once", status=3)
         s.fault("fold_prepare=hold")
         self.run_script(s, "orphans-adopt")
         self.assertIn("rows are not folded in", self.ask(
             s, "retire", name, status=REFUSED))
         s.fault("fold_prepare=off")
-        self.assertIn("without an owner", self.run_script(s, "orphans-adopt"))
+        self.assertIn("without an owner", self.run_script(
+            s, "orphans-adopt", shard, name))
         self.assertEqual(self.ordinals(s)[name]["instance"], "one")
         self.assertEqual(s.status()["strays"], [])
         self.assertIn("no store was met", self.ask(
