@@ -12,8 +12,10 @@
  *
  * Death:	the maintainer's: asked again, until the call's deadline.
  * Lifetime:	embedded in its call; decide_end takes back a want of which it
- *		is not known what became: who was told that it was refused or
- *		late shall not see it happen later.
+ *		is not known what became, so that no later job brings it. One
+ *		that is under way has a copy of it: of a call that is late, or
+ *		whose client has gone, it may still come to stand, and nobody
+ *		looks whether that left anybody undrained but problem.h.
  * Errors:	REFUSED: the call was refused, with a reason.
  */
 

@@ -10,6 +10,7 @@
 #include "shm/process.h"
 #include "shm/store_table.h"
 #include "shm/stray.h"
+#include "master/candidate.h"
 #include "master/child.h"
 #include "master/drain.h"
 #include "master/facts.h"
@@ -158,6 +159,19 @@ check_ordinals(struct problems *ps)
 	}
 }
 
+/* Drains look at that, but two at once may miss each other when they are late. */
+static void
+check_candidates(struct problems *ps)
+{
+	static struct candidates c;
+
+	candidates_find(&c, child_wanted());
+	if (c.count == 0)
+		add_problem(ps, "every worker that is known of every instance that "
+		    "lives is drained: none is ready, and ordinals can go "
+		    "nowhere; undrain one");
+}
+
 static void
 check_lease(struct problems *ps)
 {
@@ -221,6 +235,7 @@ problems_find(struct problems *ps, uint32_t *index)
 		check_budgets(ps);
 		check_lease(ps);
 		check_ordinals(ps);
+		check_candidates(ps);
 		check_strays(ps);
 		check_orphans(ps);
 		check_fanout(ps);

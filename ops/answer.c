@@ -139,7 +139,8 @@ take_end(const char *line, FILE *from)
 	}
 	if (i == ADMIN_EXIT_LATE)
 		fprintf(stderr, "memwaldctl: not done in time; what has begun "
-		    "goes on, a decision that was not written is dropped\n");
+		    "goes on, and a decision that is being written may still "
+		    "come to stand: see ordinals, and status\n");
 	return ends[i].status;
 }
 

@@ -414,7 +414,7 @@ a_command_looks_then_decides(void **state)
 	decide_end(&call);
 }
 
-/* Who was told that it is late shall not see it happen later. */
+/* No later job brings it. */
 static void
 a_call_that_ends_takes_its_want_back(void **state)
 {
@@ -563,6 +563,24 @@ of_two_that_are_drained_at_once_one_stays(void **state)
 	assert_false(shm_server_is(SHM_SERVER_DRAINED));
 }
 
+/* It was looked at, but one that was late came to stand all the same. */
+static void
+that_none_is_left_is_told(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	near_is_drained();
+	assert_false(is_told("of every instance that lives"));
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+	assert_true(is_told("of every instance that lives"));
+	turns(20);
+	owner_is(0, "host");
+	assign(near, "near", 0, SHM_ORDINAL_BY_HOME, 0);
+	assert_false(is_told("of every instance that lives"));
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -698,6 +716,7 @@ main(void)
 		T(a_worker_is_no_instance),
 		T(not_all_workers_leave),
 		T(of_two_that_are_drained_at_once_one_stays),
+		T(that_none_is_left_is_told),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
