@@ -418,6 +418,21 @@ want_undrained(struct call *call)
 	return n;
 }
 
+/* It has no mark, or none any more, and is drained all the same. */
+static bool
+stays_drained(const struct call *call)
+{
+	return call->worker == DRAIN_ALL && is_ours(call) &&
+	    drain_has_all(child_wanted());
+}
+
+static enum call_step
+refuse_stays(struct call *call)
+{
+	return call_refuse(call, "each worker that runs is drained by itself, so "
+	    "the instance stays drained: undrain WORKER");
+}
+
 static enum call_step
 decide_undrain(struct call *call)
 {
@@ -427,7 +442,8 @@ decide_undrain(struct call *call)
 	if (!read_place(call))
 		return CALL_DONE;
 	if (!is_marked(call, &o) && call->workers == 0)
-		return say(call, "was not drained", true);
+		return stays_drained(call) ? refuse_stays(call) :
+		    say(call, "was not drained", true);
 	call->workers = 1;		/* begun: it is seen to its end */
 	n = is_ours(call) ? want_undrained(call) : want_unmarked(call);
 	if (n > 0 && call->given[ADMIN_OPTION_DRY_RUN])
@@ -464,6 +480,8 @@ wait_undrained(struct call *call)
 
 	if (!is_ours(call))
 		return wait_taken_back(call);
+	if (stays_drained(call))
+		return refuse_stays(call);
 	child_progress(&serving, &leaving);
 	if (serving == child_wanted() && leaving == 0 &&
 	    !(call->worker == DRAIN_ALL ? shm_server_is(SHM_SERVER_DRAINED) :

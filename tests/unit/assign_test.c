@@ -53,6 +53,7 @@ setup(void **state)
 	answer = OK;
 	member_init(NS_PER_SEC, now_ns);
 	orphan_init(&(struct orphan_plan){ NS_PER_SEC, false });
+	drain_step(now_ns, NS_PER_SEC, 0);	/* no marks any more */
 	return 0;
 }
 
@@ -581,6 +582,34 @@ that_none_is_left_is_told(void **state)
 	assert_false(is_told("of every instance that lives"));
 }
 
+/* Each worker by itself, as after a start with fewer; not_all_workers_leave. */
+static void
+all_are_drained(uint32_t more)
+{
+	give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER | more);
+	assign(1, "host", 1, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER);
+	turns(1);
+}
+
+/* What is left of it then is told, not waited for. */
+static void
+an_instance_is_undrained_whose_workers_are_not(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	all_are_drained(SHM_DRAINED_INSTANCE);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(command("undrain instance --timeout=20", 90),
+		    ADMIN_EXIT_REFUSED);
+		assert_non_null(strstr(call.text, "undrain WORKER"));
+		assert_int_equal(ordinal(0).drained, SHM_DRAINED_WORKER);
+	}
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -717,6 +746,7 @@ main(void)
 		T(not_all_workers_leave),
 		T(of_two_that_are_drained_at_once_one_stays),
 		T(that_none_is_left_is_told),
+		T(an_instance_is_undrained_whose_workers_are_not),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
