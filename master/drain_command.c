@@ -295,6 +295,14 @@ look_again(struct call *call)
 	d->again_ns = call->now_ns + LOOK_NS;
 }
 
+/* It has left, or none leaves since all are drained. */
+static bool
+is_out(const struct call *call)
+{
+	return call->worker == DRAIN_ALL || child_is_parked(call->worker) ||
+	    drain_has_all(child_wanted());
+}
+
 /* The mark is there: until nothing is, but the mark. */
 static enum call_step
 wait_drained(struct call *call)
@@ -306,12 +314,11 @@ wait_drained(struct call *call)
 	if (!is_marked(call, &o))
 		return call_refuse(call, "undrained by another meanwhile");
 	call->children = MAX(call->children, left);
-	if (left == 0 && (call->worker == DRAIN_ALL ||
-	    child_is_parked(call->worker)))
+	if (left == 0 && is_out(call))
 		return say(call, "drained", false);
 	call_progress(call, call->children - left, call->children,
-	    "ordinals have moved%s", call->worker != DRAIN_ALL &&
-	    !child_is_parked(call->worker) ? ", the worker leaves" : "");
+	    "ordinals have moved%s", is_out(call) ? "" :
+	    ", the worker leaves");
 	return CALL_WAIT;
 }
 

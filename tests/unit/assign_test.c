@@ -610,6 +610,17 @@ an_instance_is_undrained_whose_workers_are_not(void **state)
 	}
 }
 
+/* It goes on running, so that it leaves is not waited for. */
+static void
+a_worker_is_drained_again_where_all_are(void **state)
+{
+	(void)state;
+	all_are_drained(0);
+	assert_int_equal(command("drain 0 --timeout=20", 90), ADMIN_EXIT_OK);
+	owner_is(0, "near");
+	assert_false(child_at(1)->parked);
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -747,6 +758,7 @@ main(void)
 		T(of_two_that_are_drained_at_once_one_stays),
 		T(that_none_is_left_is_told),
 		T(an_instance_is_undrained_whose_workers_are_not),
+		T(a_worker_is_drained_again_where_all_are),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
