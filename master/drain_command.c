@@ -461,8 +461,8 @@ decide_undrain(struct call *call)
 	return CALL_WAIT;
 }
 
-/* It was only a drain that keeps it away, or what came of that: its home, which
- * lives, takes it. */
+/* It was only this drain that keeps it away, or what came of it: its home, which
+ * lives, takes it. A worker of its own it has to undrain itself. */
 static enum call_step
 wait_taken_back(struct call *call)
 {
@@ -471,7 +471,7 @@ wait_taken_back(struct call *call)
 	look_again(call);
 	if (is_marked(call, &o))
 		return call_refuse(call, "drained by another meanwhile");
-	if (!lives(call) || (o.reason != SHM_ORDINAL_BY_DRAIN &&
+	if (!lives(call) || o.drained != 0 || (o.reason != SHM_ORDINAL_BY_DRAIN &&
 	    o.reason != SHM_ORDINAL_BY_RETIRE) ||
 	    is_place(call, o.is.instance, o.is.worker))
 		return say(call, "undrained", true);

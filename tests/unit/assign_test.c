@@ -84,16 +84,18 @@ bring_wants(void)
 	for (i = 0; i < shm_ordinal_count(); i++) {
 		struct shm_ordinal o;
 		struct shm_want w;
-		bool changed;
+		bool changed, stays;
 
 		if (!shm_ordinal_wanted(i, &w))
 			continue;
 		must(shm_ordinal_get(i, &o));
+		stays = memcmp(&w.to, &o.is, sizeof(w.to)) == 0;
 		if (w.from_version == o.version)
 			must(shm_ordinal_assign(i, &(struct shm_news){
 			    .is = w.to, .version = ++version,
-			    .reason = w.reason, .drained = (o.drained |
-			    w.drain) & ~(uint32_t)w.undrain }, &changed));
+			    .reason = stays ? o.reason : w.reason,
+			    .drained = (o.drained | w.drain) &
+			    ~(uint32_t)w.undrain }, &changed));
 		shm_ordinal_want_end(i, &w);
 	}
 	shm_ordinal_version_raise(version);
@@ -621,6 +623,20 @@ a_worker_is_drained_again_where_all_are(void **state)
 	assert_false(child_at(1)->parked);
 }
 
+/* Its first worker is drained by itself, so that ordinal does not come home. */
+static void
+another_is_undrained_whose_worker_is_not(void **state)
+{
+	(void)state;
+	near = give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	assign(near, "host", 0, SHM_ORDINAL_BY_DRAIN, SHM_DRAINED_ALL);
+	assert_int_equal(command("undrain instance near --timeout=20", 90),
+	    ADMIN_EXIT_OK);
+	assert_int_equal(ordinal(near).drained, SHM_DRAINED_WORKER);
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -759,6 +775,7 @@ main(void)
 		T(that_none_is_left_is_told),
 		T(an_instance_is_undrained_whose_workers_are_not),
 		T(a_worker_is_drained_again_where_all_are),
+		T(another_is_undrained_whose_worker_is_not),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
