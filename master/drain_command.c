@@ -66,6 +66,20 @@ read_instance(struct call *call)
 	return false;
 }
 
+/* A resize may come in between. */
+static bool
+is_there(const struct call *call)
+{
+	return call->worker == DRAIN_ALL || call->worker < child_wanted();
+}
+
+static enum call_step
+refuse_number(struct call *call)
+{
+	return call_refuse(call, "%s: the instance, or a worker from 0 to %u",
+	    call->operands[0], child_wanted() - 1);
+}
+
 /* "instance", with whose if not ours, or the number of a worker of ours. */
 static bool
 read_place(struct call *call)
@@ -83,10 +97,9 @@ read_place(struct call *call)
 	/* Ours are the first of the table. */
 	call->decide.index = call->worker;
 	if (strspn(text, "0123456789") == strlen(text) && strlen(text) <= 4 &&
-	    call->worker < child_wanted())
+	    is_there(call))
 		return true;
-	call_refuse(call, "%s: the instance, or a worker from 0 to %u", text,
-	    child_wanted() - 1);
+	refuse_number(call);
 	return false;
 }
 
@@ -182,6 +195,8 @@ has_others(const struct call *call)
 static enum call_step
 refuse_last(struct call *call)
 {
+	if (!is_there(call))
+		return refuse_number(call);
 	if (call->worker == DRAIN_ALL)
 		return call_refuse(call, "no other instance lives whose workers "
 		    "are not drained: nobody would own what is there");
@@ -252,11 +267,12 @@ decide_drain(struct call *call)
 	struct shm_ordinal o;
 	bool marked;
 
-	if (!read_place(call))
+	if (call->instance == NULL && !read_place(call))
 		return CALL_DONE;
 	marked = is_marked(call, &o);
 	/* A mark that was there before is nobody's to take back. */
-	if (marked && call->decide.has_want && !has_others(call))
+	if (marked && call->decide.has_want &&
+	    (!is_there(call) || !has_others(call)))
 		return withdraw(call, &o);
 	if (!marked && call->section == WITHDRAW)
 		return refuse_last(call);
@@ -269,7 +285,7 @@ decide_drain(struct call *call)
 			call->told = true;
 		return CALL_WAIT;
 	}
-	if (!has_others(call))
+	if (!is_there(call) || !has_others(call))
 		return refuse_last(call);
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return say(call, "would drain", true);
@@ -295,12 +311,12 @@ look_again(struct call *call)
 	d->again_ns = call->now_ns + LOOK_NS;
 }
 
-/* It has left, or none leaves since all are drained. */
+/* It has left, will by a resize, or none leaves since all are drained. */
 static bool
 is_out(const struct call *call)
 {
-	return call->worker == DRAIN_ALL || child_is_parked(call->worker) ||
-	    drain_has_all(child_wanted());
+	return call->worker == DRAIN_ALL || !is_there(call) ||
+	    child_is_parked(call->worker) || drain_has_all(child_wanted());
 }
 
 /* The mark is there: until nothing is, but the mark. */

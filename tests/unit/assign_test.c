@@ -637,6 +637,25 @@ another_is_undrained_whose_worker_is_not(void **state)
 	assert_int_equal(ordinal(near).drained, SHM_DRAINED_WORKER);
 }
 
+static void
+one_worker_stays(void)
+{
+	on_assign = NULL;
+	child_resize(1, now_ns, NS_PER_SEC);
+}
+
+/* Who is refused has left no mark for when there are more workers again. */
+static void
+who_is_resized_away_meanwhile_is_not_drained(void **state)
+{
+	(void)state;
+	come_home();
+	on_assign = one_worker_stays;
+	assert_int_equal(command("drain 1", 60), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "from 0 to 0"));
+	assert_int_equal(ordinal(1).drained, 0);
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -776,6 +795,7 @@ main(void)
 		T(an_instance_is_undrained_whose_workers_are_not),
 		T(a_worker_is_drained_again_where_all_are),
 		T(another_is_undrained_whose_worker_is_not),
+		T(who_is_resized_away_meanwhile_is_not_drained),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
