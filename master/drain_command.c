@@ -311,6 +311,17 @@ look_again(struct call *call)
 	d->again_ns = call->now_ns + LOOK_NS;
 }
 
+/* Who dies before he has given all away leaves that to us. */
+static bool
+takes_over(struct call *call)
+{
+	if (call->decide.assign.ordered || give_away(call) == 0)
+		return false;
+	call->told = false;
+	decide_bring(call);
+	return true;
+}
+
 /* It has left, will by a resize, or none leaves since all are drained. */
 static bool
 is_out(const struct call *call)
@@ -332,6 +343,8 @@ wait_drained(struct call *call)
 	call->children = MAX(call->children, left);
 	if (left == 0 && is_out(call))
 		return say(call, "drained", false);
+	if (takes_over(call))
+		return CALL_WAIT;
 	call_progress(call, call->children - left, call->children,
 	    "ordinals have moved%s", is_out(call) ? "" :
 	    ", the worker leaves");

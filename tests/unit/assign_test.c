@@ -656,6 +656,29 @@ who_is_resized_away_meanwhile_is_not_drained(void **state)
 	assert_int_equal(ordinal(1).drained, 0);
 }
 
+static void
+near_dies_when_it_is_marked(void)
+{
+	if (ordinal(near).drained != 0)
+		see("near", 2, 3000, false);
+}
+
+/* It would have given its ordinals away itself; nobody else would. */
+static void
+who_dies_while_it_is_drained_is_drained(void **state)
+{
+	(void)state;
+	orphan_init(&(struct orphan_plan){ NS_PER_SEC, true });
+	near = give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	on_look = near_dies_when_it_is_marked;
+	assert_int_equal(command("drain instance near --timeout=20", 90),
+	    ADMIN_EXIT_OK);
+	owner_is(near, "host");
+	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_DRAIN);
+}
+
 /* Late, and why; but not how much is left, which nobody knows. */
 static void
 what_cannot_be_read_is_told(void **state)
@@ -796,6 +819,7 @@ main(void)
 		T(a_worker_is_drained_again_where_all_are),
 		T(another_is_undrained_whose_worker_is_not),
 		T(who_is_resized_away_meanwhile_is_not_drained),
+		T(who_dies_while_it_is_drained_is_drained),
 		T(what_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
