@@ -8,6 +8,7 @@
 #include "master/candidate.h"
 #include "master/child.h"
 #include "master/command.h"
+#include "master/drain.h"
 
 /*
  * left and retire: what is not folded in an ordinal's shards, and giving up one
@@ -17,7 +18,9 @@
  * a worker here is given it first, unless one has it, and claims all its shards
  * (fence.h). Who then goes on as its writer is fenced, and may not claim. If the
  * ordinal changes meanwhile, or its home starts again, it is not retired. If its
- * home comes back after all, it takes it back (member.h).
+ * home comes back after all, it takes it back (member.h): so one whose home runs,
+ * undrained, is not given up, whoever has it. How many workers another instance
+ * runs is not known: beside the first those count whom a command took it from.
  */
 
 #define ENOUGH 4u			/* stores that a refusal names */
@@ -149,6 +152,54 @@ is_in_use(const struct shm_ordinal *o)
 	    shm_instance_lives(&other);
 }
 
+/* Its home had it, until a command moved it, and what moved it since were
+ * commands. */
+static bool
+was_taken(const struct shm_ordinal *o, const struct shm_home *home)
+{
+	uint32_t i, reason = o->reason;
+
+	for (i = 0; i < SHM_ORDINAL_PASTS &&
+	    reason == SHM_ORDINAL_BY_COMMAND; i++) {
+		const struct shm_past *was = &o->was[i];
+
+		if (was->version != 0 && was->state == SHM_ORDINAL_OWNED &&
+		    was->worker == home->worker &&
+		    strcmp(was->instance, home->instance) == 0)
+			return true;
+		reason = was->reason;
+	}
+	return false;
+}
+
+/* Whether its home would take it back as soon as it is retired. */
+static bool
+comes_home(const struct call *call, const struct shm_ordinal *o)
+{
+	struct shm_home home = shm_home_of(o);
+	struct shm_instance other;
+	uint32_t index;
+
+	/* Not where it was adopted, of the shard of another name. */
+	if (err_is(drain_find_home(home.instance, home.worker, &index)) ||
+	    index != call->decide.index ||
+	    drain_marks(home.instance, home.worker) != 0)
+		return false;
+	if (shm_home_is_ours(&home))
+		return home.worker < child_wanted();
+	return shm_instance_find(home.instance, &other) &&
+	    shm_instance_lives(&other) &&
+	    (home.worker == 0 || was_taken(o, &home));
+}
+
+static enum call_step
+refuse_home(struct call *call, const struct shm_ordinal *o)
+{
+	return call_refuse(call, "the home of %s runs, and would take it back at "
+	    "once: drain that worker, or its instance, first, or let it go home "
+	    "(reassign %s %s)", o->name, o->name, o->name);
+}
+
 static enum call_step
 refuse_in_use(struct call *call, const struct shm_ordinal *o)
 {
@@ -177,6 +228,8 @@ stays(struct call *call)
 		lose(call, &o);
 	else if (is_in_use(&o))
 		refuse_in_use(call, &o);
+	else if (comes_home(call, &o))
+		refuse_home(call, &o);
 	return call->exit == ADMIN_EXIT_OK;
 }
 
@@ -200,6 +253,8 @@ find(struct call *call)
 		return say(call, &d->before, "unchanged");
 	if (is_in_use(&d->before))
 		return refuse_in_use(call, &d->before);
+	if (comes_home(call, &d->before))
+		return refuse_home(call, &d->before);
 	call->section = LEFT;
 	return CALL_WAIT;
 }

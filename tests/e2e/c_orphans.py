@@ -27,7 +27,7 @@ def every_store():
     return [k("s%d" % i) for i in range(STORES) for k in KINDS]
 
 
-def assign(server, owners):
+def assign(server, owners, **more):
     """As the master of another instance would: {ordinal: (instance, worker)}"""
     def change(content, version):
         for o in content["ordinals"]:
@@ -37,7 +37,7 @@ def assign(server, owners):
                     "version", "state", "instance", "worker", "at_ms")})
                 del o["history"][4:]
                 o.update(state="owned", instance=instance, worker=worker,
-                         version=version)
+                         version=version, **more)
     put_next(folder(server, "assignment"), change)
 
 
@@ -283,10 +283,11 @@ class ExecMovedIn(unittest.TestCase):
                 rows.append(c, kind, "a", "1")
                 kind.folded(c)
             self.refused_asleep(one, kind, "wal_write", lambda: (
-                assign(two, {"one": ("two", 0)}), two.ctl("retire", "one")))
+                assign(two, {"one": ("two", 0)}, drained=2),
+                two.ctl("retire", "one")))
             rows.check(self, d)
-            # Its own again, as it lives; until its worker has no claim that
-            # stands.
+            # Its own again; until its worker has no claim that stands.
+            one.ctl("undrain", "instance")
             with one.client() as c:
                 wait_for("its home to have it again", lambda: kind.append(
                     c, "b", text="1").status == 201)
@@ -296,7 +297,8 @@ class ExecMovedIn(unittest.TestCase):
             wait_for("another worker",
                      lambda: one.processes("worker") not in ([], worker))
             self.refused_asleep(one, kind, "claim_epoch", lambda: (
-                assign(two, {"one": ("two", 0)}), folded(d, kind, "one"),
+                assign(two, {"one": ("two", 0)}, drained=2),
+                folded(d, kind, "one"),
                 two.ctl("retire", "one")))
             rows.check(self, d)
             rows.in_base(self, d)

@@ -797,6 +797,35 @@ who_is_gone_is_retired(void **state)
 	assert_int_equal(ordinal(near).reason, SHM_ORDINAL_BY_RETIRE);
 }
 
+/* Nor by another, from whom it was taken by a command: until it is drained. */
+static void
+whose_home_runs_is_not_retired(void **state)
+{
+	struct shm_news news = { .is = { .state = SHM_ORDINAL_OWNED },
+	    .reason = SHM_ORDINAL_BY_COMMAND, .was = {
+	    { .version = 2, .instance = "host", .worker = 1,
+	    .reason = SHM_ORDINAL_BY_COMMAND },
+	    { .version = 1, .instance = "near", .worker = 1,
+	    .reason = SHM_ORDINAL_BY_HOME } } };
+
+	(void)state;
+	near = give("near", "near", 0);
+	give("near#1", "near", 1);
+	see("near", 1, 0, false);
+	come_home();
+	assign(1, "near", 0, SHM_ORDINAL_BY_COMMAND, 0);
+	assert_int_equal(alone("retire host#1"), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "reassign host#1 host#1"));
+	assign_as(near + 1, "host", news);
+	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_REFUSED);
+	assert_int_equal(assigns, 0);
+	assign(near + 1, "host", 1, SHM_ORDINAL_BY_COMMAND, SHM_DRAINED_WORKER);
+	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_OK);
+	/* It may have been without a worker there. */
+	assign(near + 1, "host", 1, SHM_ORDINAL_BY_ORPHAN, 0);
+	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_OK);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, master_teardown)
 
 int
@@ -826,6 +855,7 @@ main(void)
 		T(an_orphan_is_taken_as_such),
 		T(what_moves_is_not_fenced_on),
 		T(who_is_gone_is_retired),
+		T(whose_home_runs_is_not_retired),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
