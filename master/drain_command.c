@@ -200,6 +200,9 @@ refuse_last(struct call *call)
 	if (call->worker == DRAIN_ALL)
 		return call_refuse(call, "no other instance lives whose workers "
 		    "are not drained: nobody would own what is there");
+	if (drain_marks(call->instance, 0) & SHM_DRAINED_INSTANCE)
+		return call_refuse(call, "the instance is drained, and so all of "
+		    "its workers are");
 	return call_refuse(call, "it is the only worker that is not drained; "
 	    "drain the instance");
 }

@@ -610,6 +610,10 @@ an_instance_is_undrained_whose_workers_are_not(void **state)
 		assert_non_null(strstr(call.text, "undrain WORKER"));
 		assert_int_equal(ordinal(0).drained, SHM_DRAINED_WORKER);
 	}
+	assign(1, "near", 0, SHM_ORDINAL_BY_DRAIN, 0);
+	assign(0, "near", 0, SHM_ORDINAL_BY_DRAIN, SHM_DRAINED_INSTANCE);
+	assert_int_equal(command("drain 1", 30), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "the instance is drained"));
 }
 
 /* It goes on running, so that it leaves is not waited for. */
