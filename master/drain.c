@@ -14,6 +14,8 @@
 #include "master/drain.h"
 
 #define LOOK_NS (50 * NS_PER_MS)	/* while something has to move */
+/* Of two workers that are drained at once the last one takes its mark back. */
+#define ALL_NS (2 * NS_PER_SEC)
 
 static const struct backoff again = { 50 * NS_PER_MS, 5 * NS_PER_SEC };
 
@@ -22,6 +24,7 @@ static struct {
 	uint32_t workers;		/* how many when marks were read */
 	bool any;			/* mark of ours */
 	bool instance;
+	bool all;			/* workers, by themselves */
 	uint64_t since_ns;		/* that one was seen */
 	struct assign assign;
 	uint32_t failures;
@@ -102,7 +105,7 @@ read_marks(uint64_t now_ns, uint64_t span_ns)
 	drain.due_ns = MIN(drain.due_ns, now_ns);
 	drain.workers = child_wanted();
 	drain.any = false;
-	drain.instance = all;
+	drain.instance = drain.all = all;
 	for (i = 0; i < drain.workers; i++) {
 		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
@@ -133,6 +136,8 @@ is_drained(const struct shm_ordinal *o)
 static bool
 may_go(const struct shm_ordinal *o, uint64_t now_ns, uint64_t delay_ns)
 {
+	if (drain.all)
+		delay_ns = MAX(delay_ns, ALL_NS);
 	return drain.instance ? now_ns >= drain.since_ns + delay_ns :
 	    child_is_parked(o->is.worker);
 }

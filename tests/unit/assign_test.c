@@ -16,8 +16,8 @@
  */
 
 #define TURN_NS	(300 * NS_PER_MS)
-#define DELAY_NS (2 * NS_PER_SEC)	/* of a drain */
 
+static uint64_t delay_ns;		/* of a drain */
 static uint64_t now_ns;
 static uint32_t looks, assigns;
 static void (*on_look)(void);
@@ -49,6 +49,7 @@ setup(void **state)
 		now_ns = shm_lock_now_ns();
 	on_look = on_assign = on_fold = NULL;
 	torn = false;
+	delay_ns = 2 * NS_PER_SEC;
 	shards = 0;
 	answer = OK;
 	member_init(NS_PER_SEC, now_ns);
@@ -163,7 +164,7 @@ turns(uint32_t n)
 		do_jobs();
 		assert_int_equal(member_step(now_ns), MEMBER_IN);
 		orphan_step(now_ns);
-		drain_step(now_ns, NS_PER_SEC, DELAY_NS);
+		drain_step(now_ns, NS_PER_SEC, delay_ns);
 	}
 }
 
@@ -566,6 +567,33 @@ of_two_that_are_drained_at_once_one_stays(void **state)
 	assert_false(shm_server_is(SHM_SERVER_DRAINED));
 }
 
+/* Each worker by itself, as after a start with fewer; not_all_workers_leave. */
+static void
+all_are_drained(uint32_t more)
+{
+	give("near", "near", 0);
+	see("near", 1, 0, false);
+	come_home();
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER | more);
+	assign(1, "host", 1, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER);
+	turns(1);
+}
+
+/* For a moment it is as if the instance were, until one takes its mark back. */
+static void
+of_two_workers_at_once_none_goes_elsewhere(void **state)
+{
+	(void)state;
+	delay_ns = 0;
+	all_are_drained(0);
+	turns(3);
+	owner_is(0, "host");
+	owner_is(1, "host");
+	turns(10);
+	owner_is(0, "near");
+	owner_is(1, "near");
+}
+
 /* It was looked at, but one that was late came to stand all the same. */
 static void
 that_none_is_left_is_told(void **state)
@@ -582,18 +610,6 @@ that_none_is_left_is_told(void **state)
 	owner_is(0, "host");
 	assign(near, "near", 0, SHM_ORDINAL_BY_HOME, 0);
 	assert_false(is_told("of every instance that lives"));
-}
-
-/* Each worker by itself, as after a start with fewer; not_all_workers_leave. */
-static void
-all_are_drained(uint32_t more)
-{
-	give("near", "near", 0);
-	see("near", 1, 0, false);
-	come_home();
-	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER | more);
-	assign(1, "host", 1, SHM_ORDINAL_BY_HOME, SHM_DRAINED_WORKER);
-	turns(1);
 }
 
 /* What is left of it then is told, not waited for. */
@@ -847,6 +863,7 @@ main(void)
 		T(a_worker_is_no_instance),
 		T(not_all_workers_leave),
 		T(of_two_that_are_drained_at_once_one_stays),
+		T(of_two_workers_at_once_none_goes_elsewhere),
 		T(that_none_is_left_is_told),
 		T(an_instance_is_undrained_whose_workers_are_not),
 		T(a_worker_is_drained_again_where_all_are),
