@@ -5,7 +5,7 @@
 #include "shm/metric.h"
 #include "worker/maintain/rate.h"
 
-#define IDLE_TIMES	8u	/* the rate while no worker commits */
+#define IDLE_TIMES	8u	/* the rate while no request needs a store */
 #define AVERAGE_SECS	16u
 #define TIMES_MAX	1024u
 /* So many generations are no backlog yet. */
@@ -16,7 +16,7 @@ static struct {
 	struct loop *loop;
 	struct object_pace *pace;
 	struct timer timer;
-	uint64_t commits, commit_bytes;	/* at the last look */
+	uint64_t uses, commit_bytes;	/* at the last look */
 	uint64_t bytes_per_sec;		/* of commits, smoothed */
 	uint32_t backlog;		/* the largest since then */
 	uint32_t late;			/* times, by ticks that ran out of time */
@@ -37,16 +37,24 @@ times_to_keep_up(void)
 	    (uint64_t)TIMES_MAX);
 }
 
+/* Stores that a request was given, to read or to append. */
+static uint64_t
+uses_so_far(void)
+{
+	return shm_metric_sum(METRIC_rollout_store_cache_hits_total, 0) +
+	    shm_metric_sum(METRIC_rollout_store_cache_misses_total, 0);
+}
+
 static void
 look(struct timer *t)
 {
-	uint64_t commits = shm_metric_sum(METRIC_memwald_wal_commits_total, 0);
+	uint64_t uses = uses_so_far();
 	uint32_t times = 1 + rate.backlog / BACKLOG_STEP + times_to_keep_up();
 
-	if (commits == rate.commits)
+	if (uses == rate.uses)
 		times = MAX(times, IDLE_TIMES);
 	times = MIN(times * rate.late, TIMES_MAX);
-	rate.commits = commits;
+	rate.uses = uses;
 	rate.backlog = 0;
 	object_pace_set_times(rate.pace, times);
 	timer_set(loop_timers(rate.loop), t, clock_mono_ns() + NS_PER_SEC);
