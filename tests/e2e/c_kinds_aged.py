@@ -79,7 +79,8 @@ class Kinds(unittest.TestCase):
             s.kill_all()
             s.faults = "put_lease=hold"
             s.start(wait=False)
-            s.wait_walked()
+            wait_for("the walk", lambda: "registry walked" in s.log(
+                s.log_start))
             s.fault("put_lease=off")
             self.wait_folded(s, 40)
             with s.client() as c:

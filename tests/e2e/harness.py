@@ -215,9 +215,11 @@ class Server:
 
     def wait_walked(self):
         """Until the maintainer has looked at every store, as it does after a
-        start: for tests of a seal or fold that nothing else may anticipate."""
-        wait_for("the walk at start", lambda: "registry walked"
-                 in self.log(self.log_start))
+        start, and has begun with what was left in them: for tests of a seal or
+        fold that nothing else may anticipate."""
+        wait_for("the walk at start", lambda: all(
+            line in self.log(self.log_start) for line in
+            ("registry walked", "something left are aged")))
 
     def stop(self, sig=signal.SIGTERM, timeout=30):
         """Asks it to end: its exit status. Every process must be gone."""

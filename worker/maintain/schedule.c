@@ -19,7 +19,7 @@
 #include "worker/store/relieve.h"
 #include "worker/store/remove.h"
 
-#define JOINED_LOOK_NS	(50 * NS_PER_MS)
+#define JOINED_LOOK_NS	(10 * NS_PER_MS)
 
 static struct {
 	const struct config *config;
@@ -113,16 +113,22 @@ found(struct shm_ref ref)
 static void
 look_joined(struct timer *t)
 {
-	uint32_t i;
+	uint32_t i, left = 0;
 
 	if (is_joining()) {
 		timer_set(loop_timers(sched.loop), t,
 		    loop_now_ns(sched.loop) + JOINED_LOOK_NS);
 		return;
 	}
-	for (i = 0; i < sched.found_count; i++)
-		age_now(sched.found[i]);
+	for (i = 0; i < sched.found_count; i++) {
+		if (shm_store_left(sched.found[i])) {
+			age_now(sched.found[i]);
+			left++;
+		}
+	}
 	sched.found_count = 0;
+	log_info("ordinals are home, stores with something left are aged "
+	    "stores=%u", left);
 }
 
 static void
