@@ -65,12 +65,13 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
  *	arg 2	clock_mono_ns until which its work ends, if not before by the
  *		time limit of a tick
  *	text	the store's name
- *	shard	of the ordinal, which a worker of this server must own
+ *	shard	of the ordinal, which a worker of this server must own, unless
+ *		it is retired: then it is empty
  * The store gets a slot if it has none. Reply: arg 0 generations reclaimed, of
  * all shards that the same run folded; OK: the shard is empty, but for what its
  * owner appends meanwhile, and who had it before the ordinal came here is fenced.
- * NOT_FOUND: no such store. BAD_INPUT: no ordinal has that shard. FENCED: the
- * ordinal is not ours. CONFLICT: something is left, since the store is pinned or
+ * NOT_FOUND: no such store. BAD_INPUT: no ordinal of the assignment has that
+ * shard. FENCED: the ordinal is not ours. CONFLICT: something is left, since the store is pinned or
  * the ordinal moved on. BUSY, TIMED_OUT and all others: what was done stays, ask
  * again.
  */

@@ -399,6 +399,10 @@ class Moves(unittest.TestCase):
         with s.client() as c:
             for kind in self.kinds:
                 self.assertIn("left", kind.texts(c))
+            # Nobody is to ask for ever.
+            self.assertEqual(c.post(
+                "/api/v1/internal/merge-wal/st?ordinal=" + name.replace(
+                    "#", "%23")).must(200).json(), {"reclaimed": 0})
 
     def test_a_late_claim_that_goes_no_further(self):
         """Than the epoch: who slept before that, and fails behind it, when the

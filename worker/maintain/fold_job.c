@@ -23,7 +23,7 @@ static struct {
 	/* The op's, of the first asker. */
 	struct err err;
 	struct shm_ref ref;
-	bool empty;			/* the store has no such shard */
+	bool empty;			/* nothing can be in such a shard there */
 } jobs;
 
 /* As the newest assignment says: an answer of who is late to learn of it would
@@ -32,13 +32,19 @@ static struct err
 check_owner(const struct uuid *shard)
 {
 	uint32_t ordinal;
+	struct shm_ordinal o;
 	struct err e = assignment_look(jobs.plan.root);
 
 	if (err_is(e))
 		return e;
-	if (err_is(shm_ordinal_find(shard, &ordinal)))
+	/* One of ours that never was in the assignment is nobody's. */
+	if (err_is(shm_ordinal_find(shard, &ordinal)) ||
+	    err_is(shm_ordinal_get(ordinal, &o)) || o.version == 0)
 		return FAIL(BAD_INPUT, "no ordinal has that shard");
-	if (!shm_ordinal_here(ordinal))
+	/* It was folded empty, and nobody will ever own it again but a home
+	 * that comes back. */
+	jobs.empty = o.is.state == SHM_ORDINAL_RETIRED;
+	if (!jobs.empty && !shm_ordinal_here(ordinal))
 		return FAIL(FENCED, "the ordinal is no worker's of this "
 		    "server");
 	return OK;
@@ -78,7 +84,7 @@ run(struct op *op)
 	jobs.empty = false;
 	jobs.err = clock_mono_ns() < c->args[1] ? check_owner(&c->shard) :
 	    FAIL(TIMED_OUT, "turn of a fold job did not come");
-	if (!err_is(jobs.err))
+	if (!err_is(jobs.err) && !jobs.empty)
 		jobs.err = open_store(c);
 	return 0;
 }
