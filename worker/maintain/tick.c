@@ -1,18 +1,16 @@
 #include "common/base.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/fault.h"
 #include "common/log.h"
 #include "shm/metric.h"
 #include "shm/ordinal_table.h"
-#include "shm/process.h"
-#include "shm/server_state.h"
 #include "worker/maintain/collect.h"
 #include "worker/maintain/explain.h"
 #include "worker/maintain/fold.h"
+#include "worker/maintain/rotate.h"
 #include "worker/maintain/seal.h"
 #include "worker/maintain/take_away.h"
 #include "worker/maintain/tick.h"
@@ -20,103 +18,6 @@
 #include "worker/store/registry.h"
 #include "worker/store/reload.h"
 #include "worker/store/shape.h"
-
-#define ROTATE_SPAN_NS	(5 * NS_PER_SEC)
-
-struct aged_shard {
-	uint32_t shard, ordinal;
-	uint16_t owner;			/* SHM_NOBODY: none that lives */
-	bool guest;			/* its owner is not its home */
-	bool asked;			/* its owner to rotate: */
-	struct ask_question question;
-};
-
-struct shards {			/* of one tick */
-	uint32_t count;
-	struct aged_shard *all;
-};
-
-/* Whether this host writes the ordinal: its worker lives. */
-static uint16_t
-living_owner(uint32_t ordinal)
-{
-	uint16_t owner = shm_ordinal_owner(ordinal);
-
-	return owner != SHM_NOBODY &&
-	    atomic_load_explicit(&shm_process_get(owner)->pid,
-	    memory_order_relaxed) != 0 ? owner : SHM_NOBODY;
-}
-
-static struct err
-list_shards(const struct aged_store *a, struct shards *s)
-{
-	uint32_t at = 0, room = 0;
-	struct shm_aged aged;
-
-	while (shm_store_aged_next(a->ref, &at, &aged))
-		room++;
-	s->count = 0;
-	s->all = calloc(MAX(room, 1u), sizeof(*s->all));
-	if (s->all == NULL)
-		return FAIL(NO_MEMORY, "list the shards of a store");
-	for (at = 0; s->count < room &&
-	    shm_store_aged_next(a->ref, &at, &aged); s->count++)
-		s->all[s->count] = (struct aged_shard){ .shard = aged.shard,
-		    .ordinal = aged.ordinal,
-		    .owner = living_owner(aged.ordinal),
-		    .guest = shm_ordinal_guest(aged.ordinal) };
-	return OK;
-}
-
-static bool
-has_tail(const struct shm_shard_state *state)
-{
-	return shm_shard_commit(state).position >
-	    shm_shard_marks(state).replay_after;
-}
-
-/* Commits behind replay_after that no closed entry holds yet. */
-static bool
-wants_rotation(const struct aged_store *a, const struct aged_shard *s,
-    uint32_t want)
-{
-	const struct shm_shard_state *state = shm_store_shard(a->ref, s->shard);
-	struct shm_point commit = shm_shard_commit(state);
-	struct shm_point closed = shm_shard_closed(state);
-	struct shm_claim claim = shm_shard_claimed(state);
-
-	if (s->owner == SHM_NOBODY)
-		return false;
-	/* A claim records its end, and nothing comes behind that but what a
-	 * later claim put there. */
-	if (s->guest)
-		return !(claim.live && claim.newest) && ((want & WANT_CLAIM) != 0 ||
-		    has_tail(state));
-	if (!has_tail(state))
-		return false;
-	/* Who gave his claim up closed before; who died may have begun the next
-	 * entry. Behind a later claim nothing that he closes can be sealed. */
-	return (claim.slot != SHM_NOBODY && !claim.live) || !claim.newest ||
-	    shm_point_before(closed, commit);
-}
-
-/* All owners at once: one that has to claim first does so beside others. */
-static void
-ask_to_rotate(struct aged_store *a, struct shards *shards, uint32_t want)
-{
-	uint32_t i;
-
-	for (i = 0; i < shards->count; i++) {
-		struct aged_shard *s = &shards->all[i];
-		struct shm_command command = { .kind = SHM_MAIL_ROTATE,
-		    .store = a->ref, .shard = shm_ordinal_shard(s->ordinal) };
-
-		s->asked = wants_rotation(a, s, want);
-		if (s->asked)
-			ask_begin(&a->env->asks, &s->question, s->owner,
-			    &command);
-	}
-}
 
 static struct err
 seal_all_of(struct aged_store *a, uint32_t shard, struct tick_result *result)
@@ -135,40 +36,17 @@ seal_all_of(struct aged_store *a, uint32_t shard, struct tick_result *result)
 	return e;
 }
 
-/* Its worker has died, and the next one will close what is left: whoever asked
- * for a seal has not got it. When we leave the WAL keeps it. */
-static struct err
-check_closed(const struct aged_store *a, const struct aged_shard *s)
-{
-	const struct shm_shard_state *state = shm_store_shard(a->ref, s->shard);
-
-	if (s->owner != SHM_NOBODY || !has_tail(state) ||
-	    shm_ordinal_owner(s->ordinal) == SHM_NOBODY ||
-	    shm_server_is(SHM_SERVER_DRAINING) ||
-	    shm_server_is(SHM_SERVER_HANDING_OVER))
-		return OK;
-	return FAIL(UNAVAILABLE, "the worker of a shard does not run, another "
-	    "is being started");
-}
-
 /* What was closed before is sealed in any case. */
 static struct err
-wait_and_seal(struct aged_store *a, struct aged_shard *s, uint64_t until_ns,
-    struct tick_result *result)
+wait_and_seal(struct aged_store *a, const struct aged_shards *shards,
+    struct aged_shard *s, struct tick_result *result)
 {
-	struct err e = OK, sealed;
+	struct err e = rotate_wait(a, shards, s), sealed;
 
-	if (s->asked)
-		e = ask_wait(&a->env->asks, &s->question, until_ns);
-	if (err_is(e))
-		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
-		    "before is sealed store=%s ordinal=%.*s", a->name,
-		    (int)shm_ordinal_name(s->ordinal).len,
-		    shm_ordinal_name(s->ordinal).ptr);
 	a->phase = TICK_SEAL;
 	sealed = seal_all_of(a, s->shard, result);
-	if (!err_is(sealed) && !s->asked)
-		e = check_closed(a, s);
+	if (!err_is(sealed) && !err_is(e))
+		e = rotate_check(a, s);
 	if (err_is(e) && !err_is(sealed))
 		a->phase = TICK_ROTATE;
 	return err_is(sealed) ? sealed : e;
@@ -219,21 +97,18 @@ note_error(struct aged_store *a, struct err e)
 }
 
 static void
-seal_all(struct aged_store *a, struct shards *shards, uint32_t want,
+seal_all(struct aged_store *a, const struct aged_shards *shards,
     struct tick_result *result)
 {
-	uint64_t until_ns = clock_mono_ns() + ROTATE_SPAN_NS;
 	uint32_t i;
 
-	ask_to_rotate(a, shards, want);
 	for (i = 0; i < shards->count; i++) {
 		struct aged_shard *s = &shards->all[i];
 		struct err e;
 
-		if (!s->asked && shm_shard_commit(
-		    shm_store_shard(a->ref, s->shard)).position == 0)
+		if (!rotate_has_any(a, s))
 			continue;
-		e = wait_and_seal(a, s, until_ns, result);
+		e = wait_and_seal(a, shards, s, result);
 		if (err_is(e) && aged_check(a).kind == ERR_NOT_FOUND)
 			continue;	/* deleted or pinned: left alone */
 		if (err_is(e)) {
@@ -458,13 +333,14 @@ age(struct aged_store *a, uint32_t want, struct tick_result *result)
 	/* The mark is of commits, so only a seal may take it away. */
 	if ((want & WANT_SEAL) != 0) {
 		uint64_t began = clock_mono_ns();
-		struct shards shards;
+		struct aged_shards shards;
 
 		(void)shm_store_untouch(a->ref);
-		result->seal_err = list_shards(a, &shards);
+		result->seal_err = rotate_begin(a, (want & WANT_CLAIM) != 0,
+		    &shards);
 		if (!err_is(result->seal_err))
-			seal_all(a, &shards, want, result);
-		free(shards.all);
+			seal_all(a, &shards, result);
+		rotate_end(&shards);
 		if (!err_is(result->seal_err))
 			shm_metric_observe(
 			    METRIC_rollout_wal_merge_duration_seconds,
