@@ -184,6 +184,18 @@ check_lease(struct problems *ps)
 }
 
 static void
+check_assignment(struct problems *ps)
+{
+	uint64_t unread = shm_ordinal_unread();
+
+	if (unread != 0)
+		add_problem(ps, "the newest assignment of ordinals cannot be "
+		    "read, nothing is decided, and shards that no worker has "
+		    "claimed take no rows: _cluster/assignment/%020llu.json",
+		    (unsigned long long)unread);
+}
+
+static void
 check_strays(struct problems *ps)
 {
 	char shard[UUID_TEXT_LEN + 1];
@@ -234,6 +246,7 @@ problems_find(struct problems *ps, uint32_t *index)
 		check_processes(ps);
 		check_budgets(ps);
 		check_lease(ps);
+		check_assignment(ps);
 		check_ordinals(ps);
 		check_candidates(ps);
 		check_strays(ps);

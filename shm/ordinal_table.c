@@ -30,6 +30,7 @@ static struct table {
 	_Atomic uint32_t count;		/* an entry is there once it counts */
 	uint32_t room;
 	_Atomic uint64_t version;	/* entries are known up to it */
+	_Atomic uint64_t unread;	/* the one after it; 0: none such */
 
 	/* Guarded by the mutex: the assignment before a change begun. */
 	_Atomic uint32_t undo_index;	/* NO_UNDO: none begun */
@@ -416,6 +417,19 @@ shm_ordinal_version_raise(uint64_t version)
 	while (seen < version &&
 	    !atomic_compare_exchange_weak(&table->version, &seen, version))
 		;
+}
+
+uint64_t
+shm_ordinal_unread(void)
+{
+	return atomic_load(&table->unread);
+}
+
+void
+shm_ordinal_unread_set(uint64_t version)
+{
+	if (shm_ordinal_unread() != version)
+		atomic_store(&table->unread, version);
 }
 
 struct err

@@ -154,6 +154,9 @@ struct err shm_ordinal_assign(uint32_t index, const struct shm_news *,
 /* The version of the chain up to which entries are known; it never falls. */
 uint64_t shm_ordinal_version(void);
 void shm_ordinal_version_raise(uint64_t);
+/* The newest version, if the last look found that it cannot be read; 0: none. */
+uint64_t shm_ordinal_unread(void);
+void shm_ordinal_unread_set(uint64_t version);
 
 /* Master: one want an ordinal; the next one replaces it. */
 struct err shm_ordinal_want(uint32_t index, const struct shm_want *) MUST_CHECK;

@@ -721,6 +721,18 @@ what_cannot_be_read_is_told(void **state)
 	assert_non_null(strstr(body, why));
 }
 
+static void
+an_assignment_that_cannot_be_read_is_told(void **state)
+{
+	(void)state;
+	come_home();
+	assert_false(is_told("cannot be read"));
+	shm_ordinal_unread_set(7);
+	assert_true(is_told("_cluster/assignment/00000000000000000007.json"));
+	shm_ordinal_unread_set(0);
+	assert_false(is_told("cannot be read"));
+}
+
 /* The same, but nobody else decides anything meanwhile. */
 static enum admin_exit
 alone(const char *line)
@@ -871,6 +883,7 @@ main(void)
 		T(who_is_resized_away_meanwhile_is_not_drained),
 		T(who_dies_while_it_is_drained_is_drained),
 		T(what_cannot_be_read_is_told),
+		T(an_assignment_that_cannot_be_read_is_told),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
 		T(an_orphan_is_taken_as_such),

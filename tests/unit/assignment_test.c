@@ -437,6 +437,11 @@ damaged_ones_change_nothing(void **state)
 	    "_cluster/assignment/00000000000000000001.json", SLICE("{")));
 	see_error(assignment_look(dir), CORRUPT);
 	see_error(assignment_check(dir, 0, SHM_WORKER(0), &moves), CORRUPT);
+	assert_int_equal(shm_ordinal_unread(), 1);
+	see_ok(object_delete(dir,
+	    "_cluster/assignment/00000000000000000001.json"));
+	see_ok(assignment_look(dir));
+	assert_int_equal(shm_ordinal_unread(), 0);
 }
 
 /* An answer that is lost, none at all, a death: the want stays until its fate

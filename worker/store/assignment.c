@@ -294,15 +294,18 @@ assignment_look(struct object_dir *root)
 	uint64_t newest;
 	struct err e = chain_newest(&c, &newest);
 
-	if (err_is(e) || newest <= shm_ordinal_version())
+	if (err_is(e))
 		return e;
-	arena_init(&arena, ASSIGNMENT_BYTES_MAX);
-	e = assignment_load(root, &arena, &t);
-	if (!err_is(e))
-		apply(&t);
-	else
-		e.what = "read the assignment of ordinals";
-	arena_free(&arena);
+	if (newest > shm_ordinal_version()) {
+		arena_init(&arena, ASSIGNMENT_BYTES_MAX);
+		e = assignment_load(root, &arena, &t);
+		if (!err_is(e))
+			apply(&t);
+		else
+			e.what = "read the assignment of ordinals";
+		arena_free(&arena);
+	}
+	shm_ordinal_unread_set(err_is(e) ? newest : 0);
 	return e;
 }
 
