@@ -40,6 +40,8 @@ SLOW = 4 if BUILD in ("san", "tsan") else 1	# deadlines are this much longer
 LONG = os.environ.get("LONG", "") not in ("", "0")
 # Where a test of deaths, which lose no page, need not wait for a disk.
 MEMORY, MEMORY_BYTES = "/dev/shm", 1 << 30
+# A shell's background job ignores it, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 BAD_LOG = re.compile(
     r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:"
     r"|ERROR .* panic|MUST\(")
