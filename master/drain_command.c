@@ -507,7 +507,7 @@ wait_taken_back(struct call *call)
 	    o.reason != SHM_ORDINAL_BY_RETIRE) ||
 	    is_place(call, o.is.instance, o.is.worker))
 		return say(call, "undrained", true);
-	call_progress(call, 0, 1, "its ordinals come home");
+	call_progress(call, 0, 1, "instance has its ordinals back");
 	return CALL_WAIT;
 }
 

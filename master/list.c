@@ -54,8 +54,8 @@ list_processes(struct call *call)
 static const struct report_column ordinal_columns[] = {
 	{ "ORDINAL", "name", -32 },
 	{ "STATE", "state", -9 },
-	{ "OWNER", "owner", 5 },
-	{ "LIVES", "owner_lives", -5 },
+	{ "SLOT", "owner", 5 },
+	{ "HERE", "owner_lives", -5 },
 	{ "INSTANCE", "instance", -16 },
 	{ "WORKER", "worker", 6 },
 	{ "VERSION", "version", 7 },

@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include "shm/segment.h"
+#include "shm/server_state.h"
 #include "master/status.h"
 
 static const struct status_server *server;
@@ -17,6 +18,15 @@ status_find(struct call *call)
 	return problems_find(&call->problems, &call->cursor.index);
 }
 
+/* "": a balancer may send requests. */
+static const char *
+why_not_ready(void)
+{
+	const char *why = shm_server_not_ready();
+
+	return why != NULL ? why : "";
+}
+
 static void
 head_json(struct json_writer *w, const struct problems *ps)
 {
@@ -31,6 +41,7 @@ head_json(struct json_writer *w, const struct problems *ps)
 	json_write_text(w, "host", slice_of(server->host));
 	json_write_uint64(w, "port", server->port);
 	json_write_text(w, "state", slice_of(server->state));
+	json_write_text(w, "not_ready", slice_of(why_not_ready()));
 	json_write_uint64(w, "started_us", server->started_us);
 	json_write_uint64(w, "segment_bytes", shm_segment_bytes());
 }
@@ -51,6 +62,8 @@ status_head(struct call *call)
 	report_line(r, "instance %s on %s port %u: %s, %s",
 	    server->instance_id, server->host, server->port, server->state,
 	    ps->count == 0 ? "clean" : "not clean");
+	if (*why_not_ready() != '\0')
+		report_line(r, "not ready: %s", why_not_ready());
 	for (i = 0; i < MIN(ps->count, PROBLEMS_MAX); i++)
 		report_line(r, "problem: %s", ps->text[i]);
 	if (ps->count > PROBLEMS_MAX)

@@ -57,6 +57,8 @@ take_options()
 		esac
 	done
 	command -v jq >/dev/null || die 1 "jq is missing"
+	command -v "${MEMWALDCTL:-memwaldctl}" >/dev/null ||
+		die 1 "memwaldctl is not on PATH; or set MEMWALDCTL"
 }
 
 ctl()

@@ -316,6 +316,8 @@ class Moves(unittest.TestCase):
     def is_out(self, one, two):
         self.assertEqual({self.ordinals(one)[n]["instance"]
                           for n in ("one", "one#1")}, {"two"})
+        self.assertEqual([s.status()["not_ready"] for s in (one, two)],
+                         ["drained by an operator", ""])
         with one.client() as c, two.client() as d:
             self.assertEqual(c.get("/api/v1/ready").status, 503)
             for kind in self.kinds:

@@ -84,8 +84,8 @@ class Resize(unittest.TestCase):
                 with self.subTest(n):
                     status, out, err = ctl(s, "resize", n)
                     self.assertEqual((status, out), (REFUSED, ""))
-                    self.assertIn("needs" if n == "" else "1 to 2 workers",
-                                  err)
+                    self.assertIn("is empty" if n == "" else
+                                  "1 to 2 workers", err)
             # To what it is: nothing happens.
             before = s.pids()
             self.assertEqual(ask(s, "resize", "1"),

@@ -319,7 +319,7 @@ class Server:
         return json.loads(self.ctl("status", "--json"))
 
     def fault(self, spec):
-        self.ctl("fault", spec)
+        self.ctl("fault", *spec.split())
 
     def processes(self, role):
         """Live pids of a role (master, worker, maintainer), by slot."""

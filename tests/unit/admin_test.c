@@ -169,7 +169,7 @@ commands_are_answered(void **state)
 {
 	(void)state;
 	assert_begins(ask("status\n"), "OK\ninstance me on 127.0.0.1 port 1: "
-	    "running, not clean\n");
+	    "running, not clean\n" "not ready: starting\n");
 	assert_begins(ask("status --check\n"), "UNHEALTHY\n");
 	assert_begins(ask("status --json\r\n"), "OK\n{\"clean\":false,");
 	assert_begins(ask("status --xml\n"), "ERROR status: has no option");
