@@ -2,6 +2,7 @@
 #include "lance_dir.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "common/clock.h"
 #include "common/host.h"
@@ -488,6 +489,28 @@ a_damaged_newest_one_grows_silent(void **state)
 	assert_int_equal(other("peer").span_ns, 60000 * NS_PER_MS);
 }
 
+/* What could not be read once is read at the next look. */
+static void
+a_failed_read_is_read_again(void **state)
+{
+	struct chain c = chain_of_id("peer");
+	char name[200];
+
+	(void)state;
+	put_other("peer", "held", "elsewhere", 600000);
+	see_ok(lease_look(&lease));
+	snprintf(name, sizeof(name), "%s/test/%s/%020u.json", root_path,
+	    c.prefix, 2u);
+	/* Which nobody can open. */
+	assert_int_equal(mknod(name, S_IFSOCK | 0600, 0), 0);
+	see_ok(lease_look(&lease));
+	assert_int_equal(unlink(name), 0);
+	put_other("peer", "released", "elsewhere", 600000);
+	see_ok(lease_look(&lease));
+	assert_int_equal(other("peer").version, 2);
+	assert_true(other("peer").released);
+}
+
 /* C.4 */
 static void
 the_nameless_go_alone_or_not_at_all(void **state)
@@ -581,6 +604,7 @@ main(void)
 		T(what_others_removed_is_forgotten),
 		T(a_damaged_one_hides_no_other),
 		T(a_damaged_newest_one_grows_silent),
+		T(a_failed_read_is_read_again),
 		T(the_nameless_go_alone_or_not_at_all),
 		T(the_nameless_outlive_the_dead),
 		T(rounds_beside_looks),

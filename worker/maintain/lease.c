@@ -427,7 +427,7 @@ note_silent(const struct shm_instance *there, uint64_t before_ns)
 	    .before_ns = before_ns, .after_ns = before_ns });
 }
 
-/* The newest version cannot be read: that it is there is a sign of life, and all
+/* The newest version is damaged: that it is there is a sign of life, and all
  * that is known of it. If it stays the newest, its writer is as silent as any:
  * whoever renews a lease reads it first. */
 static struct err
@@ -457,7 +457,8 @@ look_at(struct lease *l, const struct uuid *id, struct arena *a)
 	if (is_known && there.version == look.version)
 		return note_silent(&there, look.before_ns);
 	e = load(&c, a, &s);
-	if (err_is(e) && is_known) {
+	/* Only what never will be read: else that it was released is missed. */
+	if (e.kind == ERR_CORRUPT && is_known) {
 		noted = note_unread(&there, look.version, look.before_ns);
 		return err_is(noted) ? noted : e;
 	}
