@@ -4,12 +4,18 @@
 
 #include "common/clock.h"
 #include "shm/instance.h"
+#include "shm/segment.h"
 #include "master/call.h"
 #include "master/decide.h"
 
 #define AGAIN_NS (200 * NS_PER_MS)
 
 enum { LOOK, LOOKING, DECIDING, BRING, BRINGING };
+
+struct placed {
+	uint32_t index;
+	struct shm_want want;
+};
 
 static enum decide_step
 order(struct call *call, enum shm_job job)
@@ -70,6 +76,33 @@ decide_look(struct call *call)
 	call->decide.stage = LOOK;
 }
 
+/* The one of that ordinal, or a new one. */
+static struct placed *
+placed_at(struct buf *b, uint32_t index)
+{
+	struct placed *p = (struct placed *)(void *)b->ptr;
+	size_t i, n = b->len / sizeof(*p);
+
+	for (i = 0; i < n; i++) {
+		if (p[i].index == index)
+			return &p[i];
+	}
+	b->cap_bytes = SHM_ORDINALS_DEFAULT * sizeof(*p);
+	MUST(buf_append_zero(b, sizeof(*p)));
+	p = (struct placed *)(void *)b->ptr;
+	p[n].index = index;
+	return &p[n];
+}
+
+void
+decide_place(struct call *call, uint32_t index, const struct shm_want *want)
+{
+	struct err e = shm_ordinal_want(index, want);
+
+	MUST(!err_is(e));
+	placed_at(&call->decide.placed, index)->want = *want;
+}
+
 void
 decide_bring(struct call *call)
 {
@@ -81,15 +114,13 @@ decide_want(struct call *call, uint32_t index, const struct shm_ordinal *o,
     const struct shm_want *want)
 {
 	struct decide *d = &call->decide;
-	struct err e;
 
 	d->has_want = true;
 	d->index = index;
 	d->before = *o;
 	d->want = *want;
 	d->want.from_version = o->version;
-	e = shm_ordinal_want(index, &d->want);
-	MUST(!err_is(e));
+	decide_place(call, index, &d->want);
 	decide_bring(call);
 }
 
@@ -108,11 +139,14 @@ void
 decide_end(struct call *call)
 {
 	struct decide *d = &call->decide;
+	const struct placed *p = (const struct placed *)(void *)d->placed.ptr;
+	size_t i;
 
 	if (d->has_newcomer)
 		shm_ordinal_want_new_end(&d->newcomer);
-	if (d->has_want)
-		shm_ordinal_want_end(d->index, &d->want);
+	for (i = 0; i < d->placed.len / sizeof(*p); i++)
+		shm_ordinal_want_end(p[i].index, &p[i].want);
+	buf_free(&d->placed);
 	assign_drop(&d->assign);
 }
 

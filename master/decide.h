@@ -11,8 +11,8 @@
  * whether it got its way; if not, it decides anew, or gives up.
  *
  * Death:	the maintainer's: asked again, until the call's deadline.
- * Lifetime:	embedded in its call; decide_end takes back a want of which it
- *		is not known what became, so that no later job brings it. One
+ * Lifetime:	embedded in its call; decide_end takes back wants of which it
+ *		is not known what became, so that no later job brings them. One
  *		that is under way has a copy of it: of a call that is late, or
  *		whose client has gone, it may still come to stand, and nobody
  *		looks whether that left anybody undrained but problem.h.
@@ -20,6 +20,7 @@
  */
 
 #include "common/base.h"
+#include "common/buf.h"
 #include "shm/ordinal_table.h"
 #include "master/assign.h"
 
@@ -34,6 +35,7 @@ struct decide {
 	bool has_want;
 	uint32_t index;			/* of the ordinal that it is about */
 	struct shm_want want;
+	struct buf placed;		/* all wants, each with its index */
 	struct shm_ordinal before;	/* when it was decided */
 	bool has_newcomer;
 	struct shm_newcomer newcomer;
@@ -42,6 +44,8 @@ struct decide {
 enum decide_step decide_step(struct call *);
 /* Anew, from the first look on: a call that has waited for something else. */
 void decide_look(struct call *);
+/* Wants that; decide_bring when all are there. */
+void decide_place(struct call *, uint32_t index, const struct shm_want *);
 void decide_bring(struct call *);
 /* The same for one ordinal: wants that, on what it is. */
 void decide_want(struct call *, uint32_t index, const struct shm_ordinal *,

@@ -219,7 +219,7 @@ lives(const struct call *call)
 /* What an instance owns that does not live goes to others, by our decision: how
  * many that is. */
 static uint32_t
-give_away(const struct call *call)
+give_away(struct call *call)
 {
 	static struct candidates c;
 	uint32_t i, n = 0, count = shm_ordinal_count();
@@ -242,8 +242,7 @@ give_away(const struct call *call)
 		want.to = candidate_take(to);
 		want.from_version = o.version;
 		want.reason = SHM_ORDINAL_BY_DRAIN;
-		e = shm_ordinal_want(i, &want);
-		MUST(!err_is(e));
+		decide_place(call, i, &want);
 		n++;
 	}
 	return n;
@@ -419,7 +418,6 @@ want_unmarked(struct call *call)
 {
 	struct shm_ordinal o;
 	struct shm_want want;
-	struct err e;
 
 	if (!is_marked(call, &o))
 		return 0;
@@ -430,8 +428,7 @@ want_unmarked(struct call *call)
 	want.reason = SHM_ORDINAL_BY_COMMAND;
 	if (call->given[ADMIN_OPTION_DRY_RUN])
 		return 1;
-	e = shm_ordinal_want(call->decide.index, &want);
-	MUST(!err_is(e));
+	decide_place(call, call->decide.index, &want);
 	return 1;
 }
 
@@ -449,10 +446,8 @@ want_undrained(struct call *call)
 		if (!undrained(call, i, &o, &want))
 			continue;
 		n++;
-		if (call->given[ADMIN_OPTION_DRY_RUN])
-			continue;
-		e = shm_ordinal_want(i, &want);
-		MUST(!err_is(e));
+		if (!call->given[ADMIN_OPTION_DRY_RUN])
+			decide_place(call, i, &want);
 	}
 	return n;
 }

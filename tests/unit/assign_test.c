@@ -754,6 +754,41 @@ alone(const char *line)
 }
 
 static void
+storage_fails(void)
+{
+	answer = FAIL(IO, "told so");
+}
+
+static void
+late_without_a_want(const char *line)
+{
+	struct shm_want left;
+	uint32_t i;
+
+	answer = OK;
+	assert_int_equal(alone(line), ADMIN_EXIT_LATE);
+	assert_true(assigns > 0);
+	for (i = 0; i < shm_ordinal_count(); i++)
+		assert_false(shm_ordinal_wanted(i, &left));
+}
+
+/* Nor of one that wants several: it would be brought hours later. */
+static void
+a_drain_that_ends_takes_its_wants_back(void **state)
+{
+	(void)state;
+	near_is_silent(1000, true);
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+	assign(1, "near", 0, SHM_ORDINAL_BY_DRAIN, 0);
+	on_assign = storage_fails;
+	late_without_a_want("undrain instance --timeout=5");
+	assign(0, "host", 0, SHM_ORDINAL_BY_HOME, 0);
+	assign(near, "near", 0, SHM_ORDINAL_BY_HOME, SHM_DRAINED_INSTANCE);
+	late_without_a_want("undrain instance near --timeout=5");
+	late_without_a_want("drain instance near --timeout=5");
+}
+
+static void
 near_is_back_when_looked_again(void)
 {
 	if (looks > 1)
@@ -884,6 +919,7 @@ main(void)
 		T(who_dies_while_it_is_drained_is_drained),
 		T(what_cannot_be_read_is_told),
 		T(an_assignment_that_cannot_be_read_is_told),
+		T(a_drain_that_ends_takes_its_wants_back),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
 		T(an_orphan_is_taken_as_such),
