@@ -499,14 +499,14 @@ class Orphans(unittest.TestCase):
     ask = Moves.ask
     ordinals = Moves.ordinals
 
-    def adopt(self, server, *names):
+    def adopt(self, server, *names, by=()):
         """Nothing until that is asked; then those, once, with what they have."""
         would = self.run_script(server, "orphans-adopt", "--dry-run")
         self.assertEqual(would.count("would move"), len(names), would)
         for name in names:
             self.assertIn(name, would)
-        self.assertEqual(self.run_script(server, "orphans-adopt").count(
-            "moved"), len(names))
+        self.assertEqual(self.run_script(
+            server, "orphans-adopt", *by).count("moved"), len(names))
         self.assertIn("without an owner", self.run_script(
             server, "orphans-adopt"))
         for name in names:
@@ -535,7 +535,7 @@ class Orphans(unittest.TestCase):
                      self.to_a_ghost)
             wait_for("it to be forgotten", lambda: "would move" in
                      self.run_script(one, "orphans-adopt", "--dry-run"))
-            self.adopt(one, "one#1")
+            self.adopt(one, "one#1", by=[memwal.shard_uuid("one#1")])
             if LONG:
                 self.of_an_instance(one, settings)
 
