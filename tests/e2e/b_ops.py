@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 
 from harness import ROOT, Server, build_path
@@ -148,6 +149,31 @@ class Ops(unittest.TestCase):
                  "instance", word], capture_output=True, text=True)
             self.assertEqual((run.returncode, run.stdout), (1, ""), word)
             self.assertIn("white space", run.stderr)
+
+    def test_what_is_left_is_late_or_not_told(self):
+        """ordinals-list says "in time" of what is late alone, not where it was
+        refused, or nobody answered. For memwaldctl there is a script."""
+        with tempfile.TemporaryDirectory() as there:
+            ctl = os.path.join(there, "memwaldctl")
+            with open(ctl, "w") as f:
+                f.write("""#!/bin/sh
+                    case $2 in
+                    left) echo '{"error":"trouble"}' >&2; exit $STATUS ;;
+                    *) echo '{"ordinals":[{"name":"one","state":"owned",
+                        "instance":"one","worker":0,"version":1,
+                        "changed_ms":1,"owner_before":"","drained":""}]}' ;;
+                    esac""")
+            os.chmod(ctl, 0o755)
+            for status in (1, 2, 4):
+                run = subprocess.run(
+                    [os.path.join(ROOT, "ops/ordinals-list"), "--left",
+                     "--admin-socket=/nowhere", "--timeout=0"],
+                    env=dict(os.environ, MEMWALDCTL=ctl, STATUS=str(status)),
+                    capture_output=True, text=True)
+                self.assertEqual(run.returncode, status, run.stderr)
+                self.assertIn("trouble", run.stderr)
+                self.assertEqual("not known in time of one" in run.stderr,
+                                 status == 4, run.stderr)
 
     def test_the_unit_is_one_and_is_hardened(self):
         with Server() as s:
