@@ -24,6 +24,8 @@
 #include "master/tell.h"
 #include "master/upgrade.h"
 
+#define JOIN_SPAN_NS	 (10 * NS_PER_SEC) /* in which workers take mail */
+#define JOIN_LOOK_NS	 (50 * NS_PER_MS)
 #define HAND_OVER_NS	 (1 * NS_PER_SEC) /* in which replies end connections */
 #define HAND_LOOK_NS	 (50 * NS_PER_MS)
 #define HAND_WORKERS_NS	 (10 * NS_PER_SEC) /* who waits for peers has cut them */
@@ -40,6 +42,7 @@ static enum master_state state;
 static uint64_t kill_at_ns;		/* deadline of the drain */
 static uint64_t delay_until_ns;		/* end of the delay before it */
 static uint64_t patient_until_ns;	/* of a hand-over, for what is old */
+static uint64_t joined_by_ns;		/* whether or not all workers run */
 static uint64_t handing_mono_ns;	/* clock_mono_ns of its begin */
 static uint32_t stops_asked;
 static int exit_status;
@@ -275,6 +278,7 @@ join(uint64_t now_ns)
 		/* A worker that is drained is not even started. */
 		drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 		child_let_workers();
+		joined_by_ns = now_ns + JOIN_SPAN_NS;
 		enter(MASTER_RUN);
 		child_refill(now_ns);
 		break;
@@ -284,15 +288,22 @@ join(uint64_t now_ns)
 	}
 }
 
+/* From now on there is somebody who closes what shards hold. */
+static void
+end_joining(uint64_t now_ns)
+{
+	uint32_t workers;
+
+	if (shm_server_is(SHM_SERVER_JOINING) && member_is_home(&workers) &&
+	    (child_workers_beaten() || now_ns >= joined_by_ns))
+		shm_server_clear(SHM_SERVER_JOINING);
+}
+
 /* What a server does that runs, and is to go on. */
 static void
 care(uint64_t now_ns)
 {
-	uint32_t workers;
-
-	/* They were started before we came here. */
-	if (shm_server_is(SHM_SERVER_JOINING) && member_is_home(&workers))
-		shm_server_clear(SHM_SERVER_JOINING);
+	end_joining(now_ns);
 	cover_look(now_ns);
 	drain_step(now_ns, plan.drain_ns, plan.drain_delay_ns);
 	orphan_step(now_ns);
@@ -380,6 +391,8 @@ poll_ms(uint64_t now_ns)
 	if (state == MASTER_RUN)
 		next_ns = MIN(next_ns, MIN(orphan_next_ns(now_ns),
 		    MIN(drain_next_ns(now_ns), fanout_next_ns(now_ns))));
+	if (state == MASTER_RUN && shm_server_is(SHM_SERVER_JOINING))
+		next_ns = MIN(next_ns, now_ns + JOIN_LOOK_NS);
 	if (state == MASTER_DRAIN_DELAY || state == MASTER_HAND_OVER)
 		next_ns = MIN(next_ns, delay_until_ns);
 	if (is_leaving())

@@ -190,8 +190,9 @@ check_assignment(struct problems *ps)
 
 	if (unread != 0)
 		add_problem(ps, "the newest assignment of ordinals cannot be "
-		    "read, nothing is decided, and shards that no worker has "
-		    "claimed take no rows: _cluster/assignment/%020llu.json",
+		    "read, nothing is decided, shards that no worker has "
+		    "claimed take no rows, and after a start nothing is sealed or "
+		    "folded: _cluster/assignment/%020llu.json",
 		    (unsigned long long)unread);
 }
 

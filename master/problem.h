@@ -6,8 +6,8 @@
  *
  * Clean means that the list is empty: every process lives and beats, nothing is
  * held by a slot that nobody lives in, no guard is past its deadline, no store
- * fails tick after tick or takes no appends, the lease is held, every own
- * ordinal has its owner, every shard an ordinal, and some worker that lives, here
+ * fails tick after tick or takes no appends, the lease is held, the newest
+ * assignment can be read, every own ordinal has its owner, every shard an ordinal, and some worker that lives, here
  * or elsewhere, is not drained.
  *
  * Errors:	none; of more than PROBLEMS_MAX only the number is known.

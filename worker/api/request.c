@@ -1,6 +1,7 @@
 #include "common/base.h"
 
 #include "common/clock.h"
+#include "shm/metric.h"
 #include "shm/process.h"
 #include "worker/api/media.h"
 #include "worker/api/query.h"
@@ -168,6 +169,7 @@ start(struct api_request *q, struct http_request *r, const struct kind *kind,
 		http_reply_err(r, FAIL(NO_MEMORY, "request state"));
 		return;
 	}
+	shm_metric_add(METRIC_memwald_store_requests_total, 0, 1);
 	store_open(engine, kind, name, &q->wait);
 }
 

@@ -24,6 +24,14 @@ outcome_want(const struct shm_command *c)
 	}
 }
 
+/* All shards of the store: a fold job looks at its own, and who appends has his
+ * rows sealed whatever another's worker left. */
+static bool
+wants_all(const struct shm_command *c)
+{
+	return c->args[0] == 1;
+}
+
 struct err
 outcome_err(const struct tick_result *r, const struct shm_command *c)
 {
@@ -33,9 +41,12 @@ outcome_err(const struct tick_result *r, const struct shm_command *c)
 	case SHM_MAIL_DELETE:
 		return r->delete_err;
 	case SHM_MAIL_FOLD:
-		return err_is(r->seal_err) ? r->seal_err : r->fold_err;
+		return err_is(r->seal_err) ? r->seal_err :
+		    wants_all(c) && err_is(r->tail_err) ? r->tail_err :
+		    r->fold_err;
 	default:
-		return r->seal_err;
+		return wants_all(c) && !err_is(r->seal_err) ? r->tail_err :
+		    r->seal_err;
 	}
 }
 

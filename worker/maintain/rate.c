@@ -5,7 +5,7 @@
 #include "shm/metric.h"
 #include "worker/maintain/rate.h"
 
-#define IDLE_TIMES	8u	/* the rate while no request needs a store */
+#define IDLE_TIMES	8u	/* the rate while no request is for a store */
 #define AVERAGE_SECS	16u
 #define TIMES_MAX	1024u
 /* So many generations are no backlog yet. */
@@ -16,14 +16,15 @@ static struct {
 	struct loop *loop;
 	struct object_pace *pace;
 	struct timer timer;
-	uint64_t uses, commit_bytes;	/* at the last look */
+	uint64_t requests, commit_bytes;	/* at the last look */
 	uint64_t bytes_per_sec;		/* of commits, smoothed */
 	uint32_t backlog;		/* the largest since then */
 	uint32_t late;			/* times, by ticks that ran out of time */
 } rate;
 
-/* How often the rate must be had so that each row can be written twice. A
- * burst is sealed at leisure, so the average is over some time. */
+/* How often the rate must be had so that each row can be sealed, gathered and
+ * folded, which is two writes and a fourth (merged_file.c). A burst is sealed at
+ * leisure, so the average is over some time. */
 static uint32_t
 times_to_keep_up(void)
 {
@@ -33,28 +34,21 @@ times_to_keep_up(void)
 	rate.bytes_per_sec += (bytes - MIN(bytes, rate.commit_bytes)) /
 	    AVERAGE_SECS - rate.bytes_per_sec / AVERAGE_SECS;
 	rate.commit_bytes = bytes;
-	return base == 0 ? 0 : (uint32_t)MIN(2 * rate.bytes_per_sec / base,
+	return base == 0 ? 0 : (uint32_t)MIN(9 * rate.bytes_per_sec / 4 / base,
 	    (uint64_t)TIMES_MAX);
-}
-
-/* Stores that a request was given, to read or to append. */
-static uint64_t
-uses_so_far(void)
-{
-	return shm_metric_sum(METRIC_rollout_store_cache_hits_total, 0) +
-	    shm_metric_sum(METRIC_rollout_store_cache_misses_total, 0);
 }
 
 static void
 look(struct timer *t)
 {
-	uint64_t uses = uses_so_far();
+	uint64_t requests =
+	    shm_metric_sum(METRIC_memwald_store_requests_total, 0);
 	uint32_t times = 1 + rate.backlog / BACKLOG_STEP + times_to_keep_up();
 
-	if (uses == rate.uses)
+	if (requests == rate.requests)
 		times = MAX(times, IDLE_TIMES);
 	times = MIN(times * rate.late, TIMES_MAX);
-	rate.uses = uses;
+	rate.requests = requests;
 	rate.backlog = 0;
 	object_pace_set_times(rate.pace, times);
 	timer_set(loop_timers(rate.loop), t, clock_mono_ns() + NS_PER_SEC);

@@ -135,6 +135,6 @@ rotate_check(const struct aged_store *a, const struct aged_shard *s)
 	    shm_server_is(SHM_SERVER_DRAINING) ||
 	    shm_server_is(SHM_SERVER_HANDING_OVER))
 		return OK;
-	return FAIL(UNAVAILABLE, "the worker of a shard does not run, another "
-	    "is being started");
+	return FAIL(UNAVAILABLE, "the worker of a shard with rows that are not "
+	    "sealed does not run");
 }

@@ -269,7 +269,7 @@ answer_askers(struct job *j)
 		uint32_t rest = outcome_want(c) & ~(uint32_t)SEAL_PART;
 
 		if (j->lane == LANE_SEAL && rest != 0 &&
-		    !err_is(j->result.seal_err)) {
+		    !err_is(outcome_err(&j->result, c))) {
 			enqueue(j->ref, rest, c);
 		} else if (waits_for_guard(j, c) &&
 		    add_asker(&j->next_askers, c)) {

@@ -110,6 +110,13 @@ found(struct shm_ref ref)
 		age_now(ref);
 }
 
+/* It found one in which a collection may have left something. */
+static void
+garbage(struct shm_ref ref)
+{
+	runs_request(ref, WANT_COLLECT);
+}
+
 static void
 look_joined(struct timer *t)
 {
@@ -124,6 +131,8 @@ look_joined(struct timer *t)
 		if (shm_store_left(sched.found[i])) {
 			age_now(sched.found[i]);
 			left++;
+		} else {
+			garbage(sched.found[i]);	/* and another's tail */
 		}
 	}
 	sched.found_count = 0;
@@ -140,13 +149,6 @@ start_joined(void)
 	sched.found = calloc(shm_store_slots(), sizeof(*sched.found));
 	MUST(sched.found != NULL);
 	look_joined(&sched.joined);
-}
-
-/* It found one in which a collection may have left something. */
-static void
-garbage(struct shm_ref ref)
-{
-	runs_request(ref, WANT_COLLECT);
 }
 
 /* Options changed; what is not kept is read where it is used. */

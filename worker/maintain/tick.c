@@ -45,8 +45,6 @@ wait_and_seal(struct aged_store *a, const struct aged_shards *shards,
 
 	a->phase = TICK_SEAL;
 	sealed = seal_all_of(a, s->shard, result);
-	if (!err_is(sealed) && !err_is(e))
-		e = rotate_check(a, s);
 	if (err_is(e) && !err_is(sealed))
 		a->phase = TICK_ROTATE;
 	return err_is(sealed) ? sealed : e;
@@ -97,6 +95,19 @@ note_error(struct aged_store *a, struct err e)
 }
 
 static void
+check_tail(struct aged_store *a, const struct aged_shard *s,
+    struct tick_result *result)
+{
+	struct err e = rotate_check(a, s);
+
+	if (!err_is(e))
+		return;
+	a->phase = TICK_ROTATE;
+	result->tail_err = aged_keep(a, e);
+	note_error(a, e);
+}
+
+static void
 seal_all(struct aged_store *a, const struct aged_shards *shards,
     struct tick_result *result)
 {
@@ -116,6 +127,8 @@ seal_all(struct aged_store *a, const struct aged_shards *shards,
 			note_error(a, e);
 		}
 		count_seal(a, e);
+		if (!err_is(e))
+			check_tail(a, s, result);
 	}
 }
 
@@ -322,8 +335,8 @@ sum_up(struct aged_store *a, struct tick_result *result)
 	    memory_order_relaxed) != SHM_PRESSURE_NONE;
 	/* A clean tick leaves a clean mark; what it could not do is seen by
 	 * the next one. */
-	if (err_is(result->seal_err) || err_is(result->fold_err) ||
-	    result->over_threshold)
+	if (err_is(result->seal_err) || err_is(result->tail_err) ||
+	    err_is(result->fold_err) || result->over_threshold)
 		shm_store_touch(a->ref);
 }
 
@@ -407,8 +420,8 @@ count_in_row(const struct aged_store *a, uint32_t want,
 	bool seal_failed = in_seal(atomic_load_explicit(&t->last_err_phase,
 	    memory_order_relaxed));
 
-	if (err_is(result->seal_err) || (err_is(result->fold_err) &&
-	    result->fold_err.kind != ERR_BUSY))
+	if (err_is(result->seal_err) || err_is(result->tail_err) ||
+	    (err_is(result->fold_err) && result->fold_err.kind != ERR_BUSY))
 		atomic_fetch_add_explicit(&t->errors_in_row, 1,
 		    memory_order_relaxed);
 	/* A seal that went well says nothing of folds. */
@@ -487,8 +500,8 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	uint64_t began = clock_mono_ns();
 	struct shm_store_info info;
 
-	*result = (struct tick_result){ .seal_err = OK, .fold_err = OK,
-	    .compact_err = OK,
+	*result = (struct tick_result){ .seal_err = OK, .tail_err = OK,
+	    .fold_err = OK, .compact_err = OK,
 	    .delete_err = OK };
 	if (!shm_store_peek(ref, &info) || err_is(shm_store_pin(ref)))
 		return;
@@ -500,6 +513,7 @@ tick_store(struct maintain_env *env, struct shm_ref ref, uint32_t want,
 	result->late = a.late;
 	count_in_row(&a, want, result);
 	plain(&result->seal_err);
+	plain(&result->tail_err);
 	plain(&result->fold_err);
 	plain(&result->compact_err);
 	plain(&result->delete_err);

@@ -45,6 +45,7 @@ struct tick_result {
 	uint32_t sealed;		/* generations made */
 	uint32_t reclaimed;		/* generations folded and drained */
 	struct err seal_err;
+	struct err tail_err;		/* sealed, but for who does not run */
 	struct err fold_err;		/* BUSY: the guard was not free */
 	struct err delete_err;
 	struct compact_result compacted;
