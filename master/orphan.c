@@ -17,6 +17,20 @@
 
 static const struct backoff again = { 20 * NS_PER_MS, 5 * NS_PER_SEC };
 
+/* Where it shall go, if it is an orphan, and who decides. */
+enum fate {
+	SETTLED,			/* or another instance's affair */
+	OURS,
+	ANYBODYS,			/* its home is gone */
+	FORGOTTEN			/* the same, but no lease tells of it */
+};
+
+struct ripe {
+	enum fate fate;			/* as what it was seen, */
+	uint64_t version;		/* and what it was */
+	uint64_t at_ns;			/* when it may be decided about that */
+};
+
 static struct {
 	struct orphan_plan plan;
 	uint64_t looked_ns;
@@ -29,18 +43,9 @@ static struct {
 	uint32_t ripe;			/* so many ordinals may be decided about */
 	uint32_t failures;
 	uint64_t again_ns;		/* no order before that */
-	/* When it may be decided about each; 0: it was no orphan. */
-	uint64_t ripe_ns[SHM_ORDINALS_DEFAULT];
+	struct ripe ripes[SHM_ORDINALS_DEFAULT];
 	struct candidates candidates;
 } orphan;
-
-/* Where it shall go, if it is an orphan, and who decides. */
-enum fate {
-	SETTLED,			/* or another instance's affair */
-	OURS,
-	ANYBODYS,			/* its home is gone */
-	FORGOTTEN			/* the same, but no lease tells of it */
-};
 
 static enum fate
 fate_of_instance(const char *id)
@@ -134,20 +139,20 @@ decide(uint32_t index, const struct shm_ordinal *o, bool fresh)
 static bool
 is_ripe(uint32_t index, const struct shm_ordinal *o, uint64_t now_ns)
 {
-	uint64_t *ripe_ns = &orphan.ripe_ns[index];
+	struct ripe *r = &orphan.ripes[index];
 	enum fate fate = fate_of(o);
 
-	if (fate == SETTLED) {
-		*ripe_ns = 0;
+	/* Who is not known is not gone as long as whoever had it before. */
+	if (fate != r->fate || o->version != r->version)
+		*r = (struct ripe){ fate, o->version,
+		    now_ns + ripe_after_ns(fate) };
+	if (fate == SETTLED)
 		return false;
-	}
 	orphan.count++;
-	if (*ripe_ns == 0)
-		*ripe_ns = now_ns + ripe_after_ns(fate);
-	if (*ripe_ns <= now_ns)
+	if (r->at_ns <= now_ns)
 		return true;
-	if (orphan.due_ns == 0 || *ripe_ns < orphan.due_ns)
-		orphan.due_ns = *ripe_ns;
+	if (orphan.due_ns == 0 || r->at_ns < orphan.due_ns)
+		orphan.due_ns = r->at_ns;
 	return false;
 }
 
@@ -264,7 +269,9 @@ orphan_is_forgotten(uint32_t index, const struct shm_ordinal *o,
     uint64_t now_ns)
 {
 	return index < SHM_ORDINALS_DEFAULT && fate_of(o) == FORGOTTEN &&
-	    orphan.ripe_ns[index] != 0 && orphan.ripe_ns[index] <= now_ns;
+	    orphan.ripes[index].fate == FORGOTTEN &&
+	    orphan.ripes[index].version == o->version &&
+	    orphan.ripes[index].at_ns <= now_ns;
 }
 
 bool

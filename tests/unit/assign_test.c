@@ -753,6 +753,36 @@ alone(const char *line)
 	return call.exit;
 }
 
+static bool
+near_is_forgotten(void)
+{
+	struct shm_ordinal o = ordinal(near);
+
+	return orphan_is_forgotten(near, &o, now_ns);
+}
+
+/* The grace is the new owner's, not that of who was gone before him. */
+static void
+who_gets_an_old_orphan_is_not_forgotten_at_once(void **state)
+{
+	static const char *const unseen[] = { "far", "farther" };
+	uint32_t i;
+
+	(void)state;
+	orphan_init(&(struct orphan_plan){ NS_PER_SEC, true });
+	near_is_silent(1000, true);
+	turns(20);
+	assert_int_equal(orphan_count(), 1);
+	for (i = 0; i < ARRAY_LEN(unseen); i++) {
+		assign(near, unseen[i], 0, SHM_ORDINAL_BY_COMMAND, 0);
+		assert_false(near_is_forgotten());
+		turns(2);
+		assert_false(near_is_forgotten());
+		turns(18);
+		assert_true(near_is_forgotten());
+	}
+}
+
 static void
 storage_fails(void)
 {
@@ -919,6 +949,7 @@ main(void)
 		T(who_dies_while_it_is_drained_is_drained),
 		T(what_cannot_be_read_is_told),
 		T(an_assignment_that_cannot_be_read_is_told),
+		T(who_gets_an_old_orphan_is_not_forgotten_at_once),
 		T(a_drain_that_ends_takes_its_wants_back),
 		T(who_is_back_is_not_retired),
 		T(of_who_is_back_no_orphan_is_taken),
