@@ -195,9 +195,12 @@ comes_home(const struct call *call, const struct shm_ordinal *o)
 static enum call_step
 refuse_home(struct call *call, const struct shm_ordinal *o)
 {
+	struct shm_home home = shm_home_of(o);
+
+	/* With the worker: without, any of that instance would do. */
 	return call_refuse(call, "the home of %s runs, and would take it back at "
 	    "once: drain that worker, or its instance, first, or let it go home "
-	    "(reassign %s %s)", o->name, o->name, o->name);
+	    "(reassign %s %s#%u)", o->name, o->name, home.instance, home.worker);
 }
 
 static enum call_step

@@ -913,6 +913,10 @@ whose_home_runs_is_not_retired(void **state)
 	assign(1, "near", 0, SHM_ORDINAL_BY_COMMAND, 0);
 	assert_int_equal(alone("retire host#1"), ADMIN_EXIT_REFUSED);
 	assert_non_null(strstr(call.text, "reassign host#1 host#1"));
+	/* With the worker it is its home's, and not any worker's of it. */
+	assign(0, "host", 1, SHM_ORDINAL_BY_COMMAND, 0);
+	assert_int_equal(alone("retire host"), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "reassign host host#0)"));
 	assign_as(near + 1, "host", news);
 	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_REFUSED);
 	assert_int_equal(assigns, 0);
