@@ -115,6 +115,12 @@ rotate_wait(struct aged_store *a, const struct aged_shards *shards,
 
 	if (s->asked)
 		e = ask_wait(&a->env->asks, &s->question, shards->until_ns);
+	if (err_is(e) && !shm_life_goes_on(s->question.life)) {
+		/* It died: what it left is its successor's. */
+		s->asked = false;
+		s->owner = SHM_NOBODY;
+		return OK;
+	}
 	if (err_is(e))
 		log_err(LOG_WARN, e, "owner did not rotate, what was closed "
 		    "before is sealed store=%s ordinal=%.*s", a->name,

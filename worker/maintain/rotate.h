@@ -41,7 +41,8 @@ void rotate_end(struct aged_shards *);
 
 /* Anything was ever committed to it, as far as this host knows. */
 bool rotate_has_any(const struct aged_store *, const struct aged_shard *);
-/* Of who was asked; for others OK. Errors are logged here. */
+/* Of who was asked; for others, and for who died meanwhile, OK: rotate_check
+ * tells of those. Errors are logged here. */
 struct err rotate_wait(struct aged_store *, const struct aged_shards *,
     struct aged_shard *) MUST_CHECK;
 /* After the seal: whether a tail is left that nobody could be asked for. */
