@@ -20,7 +20,9 @@
  * ordinal changes meanwhile, or its home starts again, it is not retired. If its
  * home comes back after all, it takes it back (member.h): so one whose home runs,
  * undrained, is not given up, whoever has it. How many workers another instance
- * runs is not known: beside the first those count whom a command took it from.
+ * runs is not known: beside the first those count whom a command took it from. If
+ * such a one does not run it is orphaned once it has it back and its instance
+ * starts, and not by a command any more.
  */
 
 #define ENOUGH 4u			/* stores that a refusal names */
@@ -197,6 +199,13 @@ refuse_home(struct call *call, const struct shm_ordinal *o)
 {
 	struct shm_home home = shm_home_of(o);
 
+	/* Home, where it does not run: it is orphaned there at the next start. */
+	if (home.worker != 0 && !shm_home_is_ours(&home))
+		return call_refuse(call, "whether the home of %s runs is not known "
+		    "here; if it does, it would take it back at once: drain that "
+		    "worker, or its instance, first; if not, reassign %s %s#%u, "
+		    "start %s again, then retire it", o->name, o->name,
+		    home.instance, home.worker, home.instance);
 	/* With the worker: without, any of that instance would do. */
 	return call_refuse(call, "the home of %s runs, and would take it back at "
 	    "once: drain that worker, or its instance, first, or let it go home "

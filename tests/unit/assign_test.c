@@ -919,10 +919,18 @@ whose_home_runs_is_not_retired(void **state)
 	assert_non_null(strstr(call.text, "reassign host host#0)"));
 	assign_as(near + 1, "host", news);
 	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "is not known"));
+	assert_non_null(strstr(call.text, "reassign near#1 near#1, start near "));
 	assert_int_equal(assigns, 0);
 	assign(near + 1, "host", 1, SHM_ORDINAL_BY_COMMAND, SHM_DRAINED_WORKER);
 	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_OK);
-	/* It may have been without a worker there. */
+	/* It may have been without a worker there: so after the way out. */
+	assign_as(near + 1, "", (struct shm_news){
+	    .is = { .state = SHM_ORDINAL_ORPHANED },
+	    .reason = SHM_ORDINAL_BY_HOME, .was = {
+	    { .version = 3, .instance = "near", .worker = 1,
+	    .state = SHM_ORDINAL_OWNED, .reason = SHM_ORDINAL_BY_COMMAND } } });
+	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_OK);
 	assign(near + 1, "host", 1, SHM_ORDINAL_BY_ORPHAN, 0);
 	assert_int_equal(alone("retire near#1"), ADMIN_EXIT_OK);
 }
