@@ -481,7 +481,8 @@ decide_undrain(struct call *call)
 	call->workers = 1;		/* begun: it is seen to its end */
 	n = is_ours(call) ? want_undrained(call) : want_unmarked(call);
 	if (n > 0 && call->given[ADMIN_OPTION_DRY_RUN])
-		return say(call, "would undrain", true);
+		return stays_drained(call) ? refuse_stays(call) :
+		    say(call, "would undrain", true);
 	if (n > 0)
 		decide_bring(call);
 	call->told = n == 0;

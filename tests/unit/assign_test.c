@@ -620,6 +620,10 @@ an_instance_is_undrained_whose_workers_are_not(void **state)
 
 	(void)state;
 	all_are_drained(SHM_DRAINED_INSTANCE);
+	assert_int_equal(command("undrain instance --dry-run", 30),
+	    ADMIN_EXIT_REFUSED);
+	assert_non_null(strstr(call.text, "undrain WORKER"));
+	assert_true((ordinal(0).drained & SHM_DRAINED_INSTANCE) != 0);
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(command("undrain instance --timeout=20", 90),
 		    ADMIN_EXIT_REFUSED);
