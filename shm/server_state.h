@@ -27,12 +27,12 @@
 
 #define SHM_SERVER_MARKS(X) /* mark, as it is called, not ready, replies close */ \
 	X(STARTING,	"starting",	true,	false)	/* maintainer clears */ \
-	X(JOINING,	"joining",	false,	false)	/* master clears: its ordinals \
-							   are home, workers run */ \
+	/* Until its ordinals are home and its workers run. */ \
+	X(JOINING,	"joining",	false,	false)	/* master clears */ \
 	X(DRAINING,	"draining",	true,	true)	/* master */ \
 	X(DRAINED,	"drained by an operator", true, true)	/* master */ \
-	X(UPGRADING,	"upgrading",	false,	false)	/* master: the sockets are \
-							   another's, too */ \
+	/* The sockets are another's, too. */ \
+	X(UPGRADING,	"upgrading",	false,	false)	/* master */ \
 	X(HANDING_OVER,	"handing over",	false,	true)	/* master: an upgrade */
 
 enum shm_server_mark {

@@ -401,10 +401,14 @@ class Moves(unittest.TestCase):
         with s.client() as c:
             for kind in self.kinds:
                 self.assertIn("left", kind.texts(c))
-            # Nobody is to ask for ever.
-            self.assertEqual(c.post(
-                "/api/v1/internal/merge-wal/st?ordinal=" + name.replace(
-                    "#", "%23")).must(200).json(), {"reclaimed": 0})
+            # Nobody is to ask for ever, not in a store that is pinned either.
+            kind, fold = self.kinds[0], "?ordinal=" + name.replace("#", "%23")
+            kind.checkout(c, kind.version(c)).must(200)
+            for store in ("st", kind.store):
+                self.assertEqual(
+                    c.post("/api/v1/internal/merge-wal/" + store + fold)
+                    .must(200).json(), {"reclaimed": 0})
+            kind.checkout(c, None).must(200)
 
     def test_a_late_claim_that_goes_no_further(self):
         """Than the epoch: who slept before that, and fails behind it, when the

@@ -29,24 +29,16 @@ static struct {
 /* As the newest assignment says: an answer of who is late to learn of it would
  * be taken for its new owner's. */
 static struct err
-check_owner(const struct uuid *shard)
+find_ordinal(const struct uuid *shard, uint32_t *index, struct shm_ordinal *o)
 {
-	uint32_t ordinal;
-	struct shm_ordinal o;
 	struct err e = assignment_look(jobs.plan.root);
 
 	if (err_is(e))
 		return e;
 	/* One of ours that never was in the assignment is nobody's. */
-	if (err_is(shm_ordinal_find(shard, &ordinal)) ||
-	    err_is(shm_ordinal_get(ordinal, &o)) || o.version == 0)
+	if (err_is(shm_ordinal_find(shard, index)) ||
+	    err_is(shm_ordinal_get(*index, o)) || o->version == 0)
 		return FAIL(BAD_INPUT, "no ordinal has that shard");
-	/* It was folded empty, and nobody will ever own it again but a home
-	 * that comes back. */
-	jobs.empty = o.is.state == SHM_ORDINAL_RETIRED;
-	if (!jobs.empty && !shm_ordinal_here(ordinal))
-		return FAIL(FENCED, "the ordinal is no worker's of this "
-		    "server");
 	return OK;
 }
 
@@ -75,6 +67,25 @@ open_store(const struct shm_command *c)
 	return e;
 }
 
+/* The store, unless nothing can be in the shard: that is noted. */
+static struct err
+prepare(const struct shm_command *c)
+{
+	uint32_t index;
+	struct shm_ordinal o;
+	struct err e = find_ordinal(&c->shard, &index, &o);
+
+	if (err_is(e))
+		return e;
+	/* In every store it was folded empty, and nobody will ever own it again
+	 * but a home that comes back. */
+	jobs.empty = o.is.state == SHM_ORDINAL_RETIRED;
+	if (jobs.empty)
+		return OK;
+	return shm_ordinal_here(index) ? open_store(c) :
+	    FAIL(FENCED, "the ordinal is no worker's of this server");
+}
+
 static int32_t
 run(struct op *op)
 {
@@ -82,10 +93,8 @@ run(struct op *op)
 
 	(void)op;
 	jobs.empty = false;
-	jobs.err = clock_mono_ns() < c->args[1] ? check_owner(&c->shard) :
+	jobs.err = clock_mono_ns() < c->args[1] ? prepare(c) :
 	    FAIL(TIMED_OUT, "turn of a fold job did not come");
-	if (!err_is(jobs.err) && !jobs.empty)
-		jobs.err = open_store(c);
 	return 0;
 }
 
