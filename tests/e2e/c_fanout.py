@@ -98,7 +98,7 @@ class Peer:
             pass			# it was not waited for
 
 
-def moved_are_folded(test, server, c, rows, ordinals, wrote):
+def moved_are_folded(server, c, rows, ordinals, wrote):
     """Without a request: what those ordinals' workers wrote is in the base, and
     their shards are empty."""
     def missing():
@@ -107,7 +107,7 @@ def moved_are_folded(test, server, c, rows, ordinals, wrote):
     wait_for("what %s wrote to be in the base" % (ordinals,),
              lambda: not missing())
     wait_for("the jobs to end", lambda: not fold_jobs(server))
-    no_generations(test, server, rows.kinds, ordinals)
+    no_generations(server, rows.kinds, ordinals)
 
 
 class MasterRestart(unittest.TestCase):
@@ -145,7 +145,7 @@ class MasterRestart(unittest.TestCase):
             s.start()
             c = s.client()
             rows.check(self, c)
-            moved_are_folded(self, s, c, rows, ("test#2", "test#3"), {
+            moved_are_folded(s, c, rows, ("test#2", "test#3"), {
                 "r%d-%d" % (n, k) for n in range(2) for k in (2, 3)})
             rows.check(self, c)
             now = owners(s)
@@ -219,7 +219,7 @@ class MasterGone(unittest.TestCase):
                     kind.texts(c, version=kind.version(c)) ==
                     rows.want[kind.path] for kind in kinds))
                 rows.check(self, c)
-            no_generations(self, one, kinds, ("gone", "gone#1"))
+            no_generations(one, kinds, ("gone", "gone#1"))
             with two.client() as c:
                 for kind in kinds:
                     self.assertEqual(set(self.strong(c, kind)),
@@ -251,7 +251,7 @@ class MasterGone(unittest.TestCase):
                     wait_for("all to be in the base", lambda: all(
                         kind.texts(c, version=kind.version(c)) ==
                         rows.want[kind.path] for kind in kinds))
-                no_generations(self, one, kinds, ("two",))
+                no_generations(one, kinds, ("two",))
             finally:
                 for pid in family:
                     os.kill(pid, signal.SIGCONT)
@@ -345,7 +345,7 @@ class MasterTwo(unittest.TestCase):
             two.start()
             # The other connection may have been idle for too long.
             with one.client() as c, two.client() as d:
-                moved_are_folded(self, one, c, rows, ("one",), {"a", "b"})
+                moved_are_folded(one, c, rows, ("one",), {"a", "b"})
                 rows.check(self, d)
                 rows.in_base(self, d)
             self.assertIn("fold job ended result=folded", one.log())
