@@ -144,10 +144,11 @@ static void
 start_joined(void)
 {
 	timer_init(&sched.joined, look_joined);
-	if (!is_joining())
-		return;
-	sched.found = calloc(shm_store_slots(), sizeof(*sched.found));
-	MUST(sched.found != NULL);
+	if (is_joining()) {
+		sched.found = calloc(shm_store_slots(), sizeof(*sched.found));
+		MUST(sched.found != NULL);
+	}
+	/* Who comes late, or again, has nothing to wait for, and says so. */
 	look_joined(&sched.joined);
 }
 
