@@ -21,8 +21,8 @@
  *
  * Where every worker that is to run is drained by itself none leaves, since nobody
  * would answer: it is as if the instance were, but for a moment in which one of
- * two that were drained at once may take its mark back. A drain that would leave none is
- * refused, and so is a resize; a start with fewer workers cannot be.
+ * two that were drained at once may take its mark back. A drain that would leave
+ * none is refused, and so is a resize; a start with fewer workers cannot be.
  *
  * Each move is a decision like any other: one that is too late is made anew. The
  * marks are read by the master of the instance itself; of one that does not live

@@ -71,9 +71,9 @@ static_assert(sizeof(struct shm_command) == 216, "small, and no holes");
  * all shards that the same run folded; OK: the shard is empty, but for what its
  * owner appends meanwhile, and who had it before the ordinal came here is fenced.
  * NOT_FOUND: no such store. BAD_INPUT: no ordinal of the assignment has that
- * shard. FENCED: the ordinal is not ours. CONFLICT: something is left, since the store is pinned or
- * the ordinal moved on. BUSY, TIMED_OUT and all others: what was done stays, ask
- * again.
+ * shard. FENCED: the ordinal is not ours. CONFLICT: something is left, since the
+ * store is pinned or the ordinal moved on. BUSY, TIMED_OUT and all others: what was
+ * done stays, ask again.
  */
 
 /* What the master orders from the maintainer, since it does no I/O. */

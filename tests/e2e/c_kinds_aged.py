@@ -56,9 +56,7 @@ class Kinds(unittest.TestCase):
             with s.client() as c:
                 create(c)
                 append(c)
-            for kind, path in paths(s).items():
-                wait_for("a fold of a %s store" % kind,
-                         lambda path=path: folded(path), 40)
+            self.wait_folded(s, 40)
             wait_for("metrics of every kind", lambda: self.counted(s), 40)
             with s.client() as c:	# the first was idle for hours
                 self.assertEqual(Generic(c, "st").list(),

@@ -24,29 +24,30 @@ outcome_want(const struct shm_command *c)
 	}
 }
 
-/* All shards of the store: a fold job looks at its own, and who appends has his
- * rows sealed whatever another's worker left. */
-static bool
-wants_all(const struct shm_command *c)
+/* A tail that is left counts for who wants all shards of the store: a fold job
+ * looks at its own, and who appends has his rows sealed whatever another's worker
+ * left. */
+static struct err
+sealed_err(const struct tick_result *r, const struct shm_command *c)
 {
-	return c->args[0] == 1;
+	return !err_is(r->seal_err) && c->args[0] == 1 ? r->tail_err :
+	    r->seal_err;
 }
 
 struct err
 outcome_err(const struct tick_result *r, const struct shm_command *c)
 {
+	struct err sealed = sealed_err(r, c);
+
 	switch (c->kind) {
 	case SHM_MAIL_COMPACT:
 		return r->compact_err;
 	case SHM_MAIL_DELETE:
 		return r->delete_err;
 	case SHM_MAIL_FOLD:
-		return err_is(r->seal_err) ? r->seal_err :
-		    wants_all(c) && err_is(r->tail_err) ? r->tail_err :
-		    r->fold_err;
+		return err_is(sealed) ? sealed : r->fold_err;
 	default:
-		return wants_all(c) && !err_is(r->seal_err) ? r->tail_err :
-		    r->seal_err;
+		return sealed;
 	}
 }
 

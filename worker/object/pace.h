@@ -11,8 +11,8 @@
  * step reserves its time on one line and waits until that begins, so that
  * threads share the rate by arrival.
  *
- * How much more than the rate is allowed (nobody asks for anything, the backlog grows) is
- * the policy of whoever runs the work: object_pace_set_times.
+ * How much more than the rate is allowed (nobody asks for anything, the backlog
+ * grows) is the policy of whoever runs the work: object_pace_set_times.
  *
  * Lifetime:	its owner's; must outlive the writers that use it.
  * Locking:	one atomic; any thread.
