@@ -21,7 +21,7 @@ class Orphans(unittest.TestCase):
             s.workers_wanted = 2
             s.start()
             with s.client() as c:
-                moved_are_folded(self, s, c, rows, ("test#2", "test#3"), {
+                moved_are_folded(s, c, rows, ("test#2", "test#3"), {
                     "r%d-%d" % (n, k) for n in range(2) for k in (2, 3)})
                 for kind in kinds:	# the others' shards are as any
                     kind.folded(c)
