@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <time.h>
 
-#include "common/clock.h"
 #include "common/fault.h"
 #include "common/panic.h"
 #include "shm/metric.h"
@@ -33,12 +32,6 @@ void
 shm_lock_deadline(uint64_t ns)
 {
 	deadline_ns = ns;
-}
-
-uint64_t
-shm_lock_deadline_ns(void)
-{
-	return deadline_ns;
 }
 
 uint64_t
@@ -110,21 +103,33 @@ lock_until(pthread_mutex_t *mutex, const struct timespec *until)
 }
 #endif
 
+bool
+shm_wait_over(struct shm_wait *w)
+{
+	w->looks++;
+	return shm_lock_now_ns() - w->start_ns > deadline_ns &&
+	    w->looks > deadline_ns / SHM_WAIT_SLICE_NS / 2;
+}
+
 static int
 wait_for(struct shm_mutex *m)
 {
 	uint64_t start_ns = shm_lock_now_ns(), until_ns;
+	struct shm_wait w = { .start_ns = start_ns };
 	struct timespec until;
-	int tries, rc;
+	int tries = 1, rc;
 
-	for (tries = 1;; tries++) {
-		until_ns = shm_lock_now_ns() + deadline_ns;
+	for (;;) {
+		until_ns = shm_lock_now_ns() + SHM_WAIT_SLICE_NS;
 		until.tv_sec = (time_t)(until_ns / NS_PER_SEC);
 		until.tv_nsec = (long)(until_ns % NS_PER_SEC);
 		rc = lock_until(&m->mutex, &until);
 		if (rc != ETIMEDOUT)
 			break;
-		stuck(m, tries);
+		if (shm_wait_over(&w)) {
+			stuck(m, tries++);
+			w = (struct shm_wait){ .start_ns = shm_lock_now_ns() };
+		}
 	}
 	shm_metric_observe(METRIC_memwald_lock_wait_seconds, m->lock,
 	    shm_lock_now_ns() - start_ns);

@@ -9,6 +9,11 @@
  * itself must not die of it; it gives a function that kills the process whose
  * slot is written beside the mutex, and tries again.
  *
+ * Who waits looks again in slices. A releaser may die between its release and
+ * its wake; the kernel wakes somebody in its place, but not where another took
+ * the mutex in between, by a fast path that knows of no sleepers. They would
+ * sleep out their deadline beside a mutex that is free most of the time.
+ *
  * Death:	the next taker gets EOWNERDEAD, calls the repair function that
  *		lock.def names for this lock, marks the mutex consistent and
  *		goes on. A mutex that is not marked would be lost for ever.
@@ -21,6 +26,7 @@
 
 #include <pthread.h>
 
+#include "common/clock.h"
 #include "shm/order.h"
 
 struct shm_mutex {
@@ -48,7 +54,19 @@ void shm_mutex_on_stuck(void (*kill_holder)(uint16_t slot));
 
 /* The deadline; tests make it shorter, before they fork. */
 void shm_lock_deadline(uint64_t ns);
-uint64_t shm_lock_deadline_ns(void);
+
+/* Of a sleep in which nobody wakes the sleeper. */
+#define SHM_WAIT_SLICE_NS	(10 * NS_PER_MS)
+
+struct shm_wait {			/* zeroed, then started */
+	uint64_t start_ns;
+	uint64_t looks;			/* that found the lock taken */
+};
+
+/* After a look in vain: are all that the deadline gives spent? Time in which
+ * the waiter itself stood still (a stopped machine or process) does not count:
+ * it must have looked for at least half of the slices. */
+bool shm_wait_over(struct shm_wait *);
 
 /* The true monotonic clock: a lock is held in true time, also where tests let
  * the server's clock run faster. */

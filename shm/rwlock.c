@@ -25,12 +25,10 @@
  * dozen neighbouring numbers.
  */
 
-/* A releaser may die between leaving and waking: sleepers look again. */
-#define SLICE_NS	(10 * NS_PER_MS)
 #define LOG_AFTER_NS	(100 * NS_PER_MS)
 
 struct waiting {
-	uint64_t start_ns;	/* 0: has not waited yet */
+	struct shm_wait wait;	/* start_ns 0: has not waited yet */
 	bool logged;
 };
 
@@ -93,7 +91,7 @@ anybody_waits(const struct shm_rwlock *l)
 static void
 sleep_on(_Atomic uint32_t *word, uint32_t seen)
 {
-	struct timespec span = { 0, SLICE_NS };
+	struct timespec span = { 0, SHM_WAIT_SLICE_NS };
 
 	if (syscall(SYS_futex, word, FUTEX_WAIT, seen, &span, NULL, 0) < 0)
 		MUST(errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR);
@@ -115,11 +113,11 @@ wait_change(struct shm_rwlock *l, struct waiting *w)
 	uint64_t waited_ns;
 
 	shm_mutex_unlock(&l->state);
-	if (w->start_ns == 0)
-		w->start_ns = shm_lock_now_ns();
+	if (w->wait.start_ns == 0)
+		w->wait.start_ns = shm_lock_now_ns();
 	sleep_on(&l->change, seen);
-	waited_ns = shm_lock_now_ns() - w->start_ns;
-	if (waited_ns > shm_lock_deadline_ns())
+	waited_ns = shm_lock_now_ns() - w->wait.start_ns;
+	if (shm_wait_over(&w->wait))
 		panic("store slot not free after its deadline, "
 		    "writer slot %d, readers %u", (int)writer - 1, inside);
 	if (waited_ns > LOG_AFTER_NS && !w->logged) {
@@ -133,9 +131,10 @@ wait_change(struct shm_rwlock *l, struct waiting *w)
 static void
 count_wait(const struct waiting *w)
 {
-	if (w->start_ns != 0)
+	if (w->wait.start_ns != 0)
 		shm_metric_observe(METRIC_memwald_lock_wait_seconds,
-		    SHM_LOCK_store_slot, shm_lock_now_ns() - w->start_ns);
+		    SHM_LOCK_store_slot,
+		    shm_lock_now_ns() - w->wait.start_ns);
 }
 
 /* With the state mutex held, after something was given up; gives it up too. */

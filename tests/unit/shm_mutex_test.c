@@ -1,5 +1,7 @@
 #include "shm_test.h"
 
+#include <linux/futex.h>
+
 #include "common/fault.h"
 #include "shm/metric.h"
 #include "shm/rwlock.h"
@@ -117,15 +119,27 @@ lock_then_leave(void *arg)
 	return 0;
 }
 
-/* A waiter of another process is woken, well before its deadline panics. */
+/* Takes away glibc's mark of sleepers, as who takes a mutex between another's
+ * release and its wake finds it: then nobody is woken. */
+static int
+leave_without_wake(void *arg)
+{
+	(void)arg;
+	shm_mutex_lock(mutex);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	mutex->mutex.__data.__lock &= (int)~FUTEX_WAITERS;
+	shm_mutex_unlock(mutex);
+	return 0;
+}
+
 static void
-release_wakes_another_process(void **state)
+waiter_is_let_in(int (*hold)(void *))
 {
 	pid_t holder, waiter;
 
-	(void)state;
 	reset_shared();
-	holder = test_fork(SHM_WORKER(0), lock_then_leave, NULL);
+	holder = test_fork(SHM_WORKER(0), hold, NULL);
 	meet(&shared->ready, 1);
 	waiter = test_fork(SHM_WORKER(1), lock_once, NULL);
 	await_sleep(waiter);
@@ -134,6 +148,23 @@ release_wakes_another_process(void **state)
 	assert_left_well(waiter);
 	test_reap(SHM_WORKER(0));
 	test_reap(SHM_WORKER(1));
+}
+
+/* A waiter of another process is woken, well before its deadline panics. */
+static void
+release_wakes_another_process(void **state)
+{
+	(void)state;
+	waiter_is_let_in(lock_then_leave);
+}
+
+/* E.1: a releaser dies before its wake, and a third hides that anybody sleeps:
+ * the sleeper looks again, and does not panic beside a free mutex. */
+static void
+lost_wake_is_survived(void **state)
+{
+	(void)state;
+	waiter_is_let_in(leave_without_wake);
 }
 
 /* Whoever repairs may die as well; the next one repairs again. */
@@ -274,6 +305,7 @@ main(void)
 		cmocka_unit_test(four_processes_never_hold_it_together),
 		cmocka_unit_test(mutex_survives_its_holder),
 		cmocka_unit_test(release_wakes_another_process),
+		cmocka_unit_test(lost_wake_is_survived),
 		cmocka_unit_test(mutex_survives_its_repairer),
 		cmocka_unit_test(mutex_survives_random_deaths),
 		cmocka_unit_test(stopped_holder_stops_nobody),

@@ -100,6 +100,17 @@ write_and_wait(void *arg)
 }
 
 static int
+write_then_leave(void *arg)
+{
+	(void)arg;
+	shm_rwlock_write(lock);
+	atomic_fetch_add(&shared->ready, 1);
+	meet(&shared->go, 1);
+	shm_rwlock_write_done(lock);
+	return 0;
+}
+
+static int
 write_once(void *arg)
 {
 	(void)arg;
@@ -432,6 +443,31 @@ endless_wait_is_a_panic(void **state)
 	shm_lock_deadline(1000000000);
 }
 
+/* Stopped for longer than its deadline, as on a machine that stands still: it
+ * looks again before it says that nobody came. */
+static void
+stopped_waiter_gets_in(void **state)
+{
+	pid_t writer, reader;
+	int status;
+
+	(void)state;
+	reset_shared();
+	writer = test_fork(SHM_WORKER(0), write_then_leave, NULL);
+	meet(&shared->ready, 1);
+	reader = test_fork(SHM_WORKER(1), read_once, NULL);
+	await_sleep(reader);
+	kill(reader, SIGSTOP);
+	assert_int_equal(waitpid(reader, &status, WUNTRACED), reader);
+	usleep(1100 * 1000);		/* more than its deadline */
+	atomic_store(&shared->go, 1);
+	assert_left_well(writer);
+	kill(reader, SIGCONT);
+	assert_left_well(reader);
+	test_reap(SHM_WORKER(0));
+	test_reap(SHM_WORKER(1));
+}
+
 int
 main(void)
 {
@@ -446,6 +482,7 @@ main(void)
 		cmocka_unit_test(lost_wake_is_survived),
 		cmocka_unit_test(lock_survives_random_deaths),
 		cmocka_unit_test(endless_wait_is_a_panic),
+		cmocka_unit_test(stopped_waiter_gets_in),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
