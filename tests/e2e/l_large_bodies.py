@@ -16,6 +16,7 @@ from rows import row
 MIB = 1 << 20
 TEXT = "0123456789abcdef" * 16384		# 256 KiB
 USED = 'memwald_budget_used{budget="request_bytes"}'
+ROWS, COMMITS = "memwald_wal_row_bytes_total", "memwald_wal_commit_bytes_total"
 
 
 def body_of(count):
@@ -28,11 +29,17 @@ class LargeBodies(unittest.TestCase):
         with Server(workers=1) as s, s.client() as c:
             c.create("st")
             c.append("st", [row("small")]).must(201)
+            small = c.metrics()
+            self.assertGreater(small[ROWS], 0)
+            self.assertLess(small[ROWS], small[COMMITS] / 2)  # no frames
             c.post("/api/v1/rollouts/st/records", body_of(260)).must(201)
             c.append("st", [row("small2")]).must(201)
             self.assertEqual(len(c.list("st")), 262)
             self.assertEqual(c.record("st", "r259")["content"], TEXT)
-            self.assertEqual(c.metrics()[USED], 0)
+            large = c.metrics()
+            self.assertEqual(large[USED], 0)
+            self.assertGreater(large[ROWS], 260 * len(TEXT))
+            self.assertLess(large[ROWS], large[COMMITS])
 
     def test_what_was_read_counts(self):
         body = body_of(64)			# 16 MiB

@@ -74,7 +74,7 @@ rows_come(void **state)
 	(void)state;
 	for (i = 0; i < 200; i++) {
 		shm_metric_add(METRIC_memwald_store_requests_total, 0, 1);
-		shm_metric_add(METRIC_memwald_wal_commit_bytes_total, 0,
+		shm_metric_add(METRIC_memwald_wal_row_bytes_total, 0,
 		    16 * BASE);
 		n = times();
 	}

@@ -16,8 +16,8 @@ static struct {
 	struct loop *loop;
 	struct object_pace *pace;
 	struct timer timer;
-	uint64_t requests, commit_bytes;	/* at the last look */
-	uint64_t bytes_per_sec;		/* of commits, smoothed */
+	uint64_t requests, row_bytes;	/* at the last look */
+	uint64_t bytes_per_sec;		/* of rows, smoothed */
 	uint32_t backlog;		/* the largest since then */
 	uint32_t late;			/* times, by ticks that ran out of time */
 } rate;
@@ -28,12 +28,12 @@ static struct {
 static uint32_t
 times_to_keep_up(void)
 {
-	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
+	uint64_t bytes = shm_metric_sum(METRIC_memwald_wal_row_bytes_total, 0);
 	uint64_t base = CONFIG_NOW(rate.config, maintain_write_rate);
 
-	rate.bytes_per_sec += (bytes - MIN(bytes, rate.commit_bytes)) /
+	rate.bytes_per_sec += (bytes - MIN(bytes, rate.row_bytes)) /
 	    AVERAGE_SECS - rate.bytes_per_sec / AVERAGE_SECS;
-	rate.commit_bytes = bytes;
+	rate.row_bytes = bytes;
 	return base == 0 ? 0 : (uint32_t)MIN(9 * rate.bytes_per_sec / 4 / base,
 	    (uint64_t)TIMES_MAX);
 }
@@ -62,8 +62,8 @@ rate_start(const struct config *config, struct loop *loop,
 	rate.loop = loop;
 	rate.pace = pace;
 	rate.late = 1;
-	rate.commit_bytes =
-	    shm_metric_sum(METRIC_memwald_wal_commit_bytes_total, 0);
+	rate.row_bytes =
+	    shm_metric_sum(METRIC_memwald_wal_row_bytes_total, 0);
 	timer_init(&rate.timer, look);
 	look(&rate.timer);
 }

@@ -48,7 +48,7 @@ struct writer {
 	struct builder *pending, *flight;
 	struct list waiting, in_flight;	/* struct append */
 	struct buf message;		/* of all but large requests */
-	uint64_t commit_bytes;
+	uint64_t commit_bytes, row_bytes;	/* of what is in flight */
 	uint32_t large_count;		/* requests written from where they lie */
 	uint64_t sequence;
 	uint64_t began_ns;

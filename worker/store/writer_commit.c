@@ -80,6 +80,7 @@ commit_done(struct writer *w)
 	shm_metric_add(METRIC_memwald_wal_commits_total, 0, 1);
 	shm_metric_add(METRIC_memwald_wal_commit_bytes_total, 0,
 	    w->commit_bytes);
+	shm_metric_add(METRIC_memwald_wal_row_bytes_total, 0, w->row_bytes);
 	shm_metric_observe(METRIC_memwald_wal_commit_requests, 0,
 	    count_appends(&w->in_flight));
 	shm_metric_observe(METRIC_rollout_add_duration_seconds, 0,
@@ -321,6 +322,7 @@ collect(struct writer *w)
 	}
 	list_splice(&w->waiting, &rest);
 	MUST(!list_empty(&w->in_flight));
+	w->row_bytes = total;
 	w->pending = w->flight;
 	w->flight = swap;
 }
