@@ -2,17 +2,18 @@
 """What a fold does to those who use its store: appends and gets without and
 with a fold of 64 MiB running on the same store, in one run.
 
-A round seeds the store with 64 MiB of rows, seals them, starts the server anew
-(a fold writes as fast as rows came lately, which the seed would be most of),
-waits until the disk is quiet, and starts a load that goes on until the round ends: WITHOUT / 2 seconds
-without a fold, then for as long as a fold takes, then WITHOUT / 2 seconds
-again: a load alone grows slower from second to second (on some disks p99 by a
-fourth), which is not the fold's doing. Each answer belongs to where its request
-was sent, or due. Percentiles are over the answers of all rounds, so that one
-slow second weighs as what it is; beside them the least and the largest ratio of
-a round, and p99 after the folds against before, to see how much of it is
-chance. At the end, the longest time that a store's write lock was held. Prints,
-never asserts a time. `make bench-stall` is the long form.
+A round seeds the store with 64 MiB of rows, seals them, and waits: for the
+disk, and SETTLE seconds more, since a fold writes as fast as rows came lately,
+which the seed would be most of. Then it starts a load that goes on until the
+round ends: WITHOUT / 2 seconds without a fold, then for as long as a fold
+takes, then WITHOUT / 2 seconds again: a load alone grows slower from second to
+second (on some disks p99 by a fourth), which is not the fold's doing. Each
+answer belongs to where its request was sent, or due. Percentiles are over the
+answers of all rounds, so that one slow second weighs as what it is; beside them
+the least and the largest ratio of a round, and p99 after the folds against
+before, to see how much of it is chance. At the end, the longest time that a
+store's write lock was held. Prints, never asserts a time. `make bench-stall` is
+the long form.
 
 Load with "@N" sends N requests a second, whatever is answered; without, each
 client sends its next as soon as it may, so that clients, workers and the fold
@@ -20,7 +21,6 @@ together have more to do than there are CPUs: what the fold takes of those, the
 clients miss. MEMWALD_MAINTAIN_WRITE_RATE sets how fast the fold may write.
 """
 
-import collections
 import os
 import re
 import threading
@@ -32,8 +32,9 @@ from harness import LONG, Server
 from rows import kib_row
 
 FOLD_BYTES = (64 if LONG else 8) << 20
-ROUNDS = 5 if LONG else 1
+ROUNDS = 3 if LONG else 1
 WARM = 0.5 if LONG else 0.1	# seconds of each round that do not count
+SETTLE = 12 if LONG else 0
 WITHOUT = 8 if LONG else 0.5
 LOADS = ([("append", n) for n in (
     "1", "16", "64", "1@1000", "16@500", "64@500", "16@1000", "64@1000",
@@ -80,13 +81,12 @@ class Stall(unittest.TestCase):
         path = "/api/v1/rollouts/%s/records/k{}" % store
         return Load(server.port, clients, "get", path, KEYS)
 
-    def round(self, server, store, what, clients, number):
+    def round(self, server, c, store, what, clients, number):
         """The sorted latencies of a round: before a fold, after it and beside
         it; how long that took."""
-        with server.client(timeout=300) as c:
-            self.seed(c, store, number)
-        server.restart()
+        self.seed(c, store, number)
         os.sync()
+        time.sleep(SETTLE)
         fold = Fold(server, store)
         with self.load(server, store, what, clients, "w%d" % number) as running:
             time.sleep(WARM + WITHOUT / 2)
@@ -95,7 +95,6 @@ class Stall(unittest.TestCase):
             fold.join()
             time.sleep(WITHOUT / 2)
         self.assertGreaterEqual(fold.reclaimed, 1)
-        self.count_holds(server)
         return (running.between(fold_at - WITHOUT / 2, fold_at),
                 running.between(fold.ended, fold.ended + WITHOUT / 2),
                 running.between(fold_at, fold.ended), fold.ended - fold_at)
@@ -116,46 +115,43 @@ class Stall(unittest.TestCase):
                     min(of_rounds), max(of_rounds), percentile(
                         after, share) / percentile(before, share))
         seconds = sum(r[3] for r in rounds)
-        print("%s | %.0f -> %.0f/s, %d folds of %.1f s, "
-              "%.1f MiB/s" % (
+        print("%s | %.0f -> %.0f/s, %d folds of %.1f s, %.1f MiB/s" % (
             text, len(without) / (WITHOUT * len(rounds)), len(during) / seconds,
             len(rounds), seconds / len(rounds),
             (FOLD_BYTES >> 20) * len(rounds) / seconds), flush=True)
 
-    def count_holds(self, server):
-        """The write locks of stores held so far, of all processes, the folds'
-        too: {bound in s: how many}."""
-        with server.client() as c:
-            metrics = c.metrics()
-        for name, value in metrics.items():
+    def holds(self, c):
+        """The write locks of stores held so far: {bound in s: how many}."""
+        found = {}
+        for name, value in c.metrics().items():
             m = re.fullmatch(HOLDS + r'\{.*lock="store_slot".*le="(.+)"\}', name)
             if m:
-                self.holds[float(m.group(1))] += value
+                found[float(m.group(1))] = value
+        return found
 
-    def show_longest_hold(self):
-        """The bucket of the longest hold."""
-        total = self.holds[float("inf")]
+    def show_longest_hold(self, c):
+        """The bucket of the longest hold, of all processes, the folds' too."""
+        holds = self.holds(c)
+        total = holds[float("inf")]
         self.assertGreater(total, 0)
-        bound = min(b for b, n in self.holds.items() if n == total)
+        bound = min(b for b, n in holds.items() if n == total)
         print("write lock of a store held %d times, the longest at most %s s; "
               "longer than 1 ms: %d" % (total, bound, total - max(
-                  n for b, n in self.holds.items() if b <= 0.001)), flush=True)
+                  n for b, n in holds.items() if b <= 0.001)), flush=True)
 
     def test_beside_a_fold(self):
-        self.holds = collections.Counter()
-        with Server(build="", workers=0, args=QUIET) as s:
+        with Server(build="", workers=0, args=QUIET) as s, \
+                s.client(timeout=300) as c:
             for what, clients in LOADS:
                 store = "%s-%s" % (what, clients.replace("@", "-at-"))
-                with s.client() as c:
-                    c.create(store)
-                    c.append(store, [kib_row("k%d" % i)
-                                     for i in range(KEYS)]).must(201)
+                c.create(store)
+                c.append(store, [kib_row("k%d" % i)
+                                 for i in range(KEYS)]).must(201)
                 self.show(what, clients, [
-                    self.round(s, store, what, clients, number)
+                    self.round(s, c, store, what, clients, number)
                     for number in range(ROUNDS)])
-                with s.client() as c:
-                    c.request("DELETE", "/api/v1/rollouts/" + store).must(204)
-            self.show_longest_hold()
+                c.request("DELETE", "/api/v1/rollouts/" + store).must(204)
+            self.show_longest_hold(c)
 
 
 if __name__ == "__main__":
