@@ -6,6 +6,7 @@
 #include "worker/lance/file.pb-c.h"
 #include "worker/lance/page_encoding.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/object/map.h"
 
 /*
@@ -150,7 +151,7 @@ index_own_ids(struct parse *p, Pb__FileSchema *schema)
 static bool
 keep(struct arena *arena, ProtobufCBinaryData from, struct slice *to)
 {
-	*to = slice_make(arena_copy(arena, slice_make(from.data, from.len)),
+	*to = slice_make(arena_copy(arena, proto_slice(from)),
 	    from.len);
 	return to->ptr != NULL;
 }

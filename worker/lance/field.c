@@ -3,21 +3,10 @@
 #include <stdlib.h>
 
 #include "worker/lance/field.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/table.pb-c.h"
 
 #define NO_PARENT (-1)
-
-static struct slice
-text_of(ProtobufCBinaryData b)
-{
-	return slice_make(b.data, b.len);
-}
-
-static ProtobufCBinaryData
-bytes_of(struct slice s)
-{
-	return (ProtobufCBinaryData){ s.len, (uint8_t *)(uintptr_t)s.ptr };
-}
 
 /* ids */
 
@@ -76,8 +65,8 @@ field_pairs_make(struct arena *a, const struct arrow_pair *pairs, uint32_t count
 	for (i = 0; i < count; i++) {
 		pb__pair__init(&room[i]);
 		room[i].has_key = room[i].has_value = 1;
-		room[i].key = bytes_of(pairs[i].key);
-		room[i].value = bytes_of(pairs[i].value);
+		room[i].key = proto_bytes(pairs[i].key);
+		room[i].value = proto_bytes(pairs[i].value);
 		list[i] = &room[i];
 	}
 	*out = list;
@@ -94,8 +83,8 @@ field_pairs_read(struct arena *a, struct Pb__Pair **list, size_t count,
 	if (pairs == NULL)
 		return FAIL(NO_MEMORY, "metadata");
 	for (i = 0; i < count; i++) {
-		pairs[i].key = text_of(list[i]->key);
-		pairs[i].value = text_of(list[i]->value);
+		pairs[i].key = proto_slice(list[i]->key);
+		pairs[i].value = proto_slice(list[i]->value);
 	}
 	*out = pairs;
 	return OK;
@@ -176,8 +165,8 @@ make_field(struct arena *a, const struct arrow_field *f, int32_t parent,
 	MUST(f->id >= 0);
 	pb__field__init(m);
 	m->has_name = m->has_logical_type = 1;
-	m->name = bytes_of(f->name);
-	m->logical_type = bytes_of(logical_type(a, f));
+	m->name = proto_bytes(f->name);
+	m->logical_type = proto_bytes(logical_type(a, f));
 	m->has_id = f->id != 0;
 	m->id = f->id;
 	m->has_parent_id = parent != 0;
@@ -318,10 +307,10 @@ read_field(struct reader *r, int32_t parent, int depth, struct arrow_field *f)
 	m = r->list[r->at++];
 	if (m->id < 0)
 		return FAIL(CORRUPT, "field without an id");
-	f->name = text_of(m->name);
+	f->name = proto_slice(m->name);
 	f->nullable = m->nullable;
 	f->id = m->id;
-	if (!read_type(text_of(m->logical_type), &f->type, &f->dim))
+	if (!read_type(proto_slice(m->logical_type), &f->type, &f->dim))
 		return FAIL(UNSUPPORTED, naming(r->arena, m, "not supported"));
 	f->pair_count = (uint32_t)m->n_metadata;
 	e = field_pairs_read(r->arena, m->metadata, m->n_metadata, &f->pairs);

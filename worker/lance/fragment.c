@@ -192,6 +192,17 @@ fragment_live_count(const struct fragment *f)
 	return f->row_count - deletion_count(f->deletion);
 }
 
+uint64_t
+fragment_mapped_bytes(const struct fragment *f)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->file_count; i++)
+		bytes += f->files[i]->map.len;
+	return bytes;
+}
+
 size_t
 fragment_bytes(const struct fragment *f)
 {

@@ -69,5 +69,6 @@ int32_t fragment_file_of(const struct fragment *, const void *value);
 /* Rows that are not deleted. */
 uint64_t fragment_live_count(const struct fragment *);
 size_t fragment_bytes(const struct fragment *);	/* memory, mappings left out */
+uint64_t fragment_mapped_bytes(const struct fragment *);
 
 #endif

@@ -4,16 +4,11 @@
 #include "worker/lance/deletion.h"
 #include "worker/lance/index_entry.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/table.pb-c.h"
 
 #define BTREE_DETAILS	"/lance.table.BTreeIndexDetails"
 #define FRAGMENT_IDS	(1ull << 32)
-
-static ProtobufCBinaryData
-bytes_of(struct slice s)
-{
-	return (ProtobufCBinaryData){ s.len, (uint8_t *)(uintptr_t)s.ptr };
-}
 
 static bool
 is_key_btree(const struct arrow_field *key, const struct table_index *x)
@@ -92,7 +87,7 @@ make_file(struct arena *a, struct slice name, uint64_t size_bytes)
 		return NULL;
 	pb__index_file__init(m);
 	m->has_path = m->has_size_bytes = 1;
-	m->path = bytes_of(name);
+	m->path = proto_bytes(name);
 	m->size_bytes = size_bytes;
 	return m;
 }
@@ -106,7 +101,7 @@ make_uuid(struct arena *a, const struct uuid *uuid)
 		return NULL;
 	pb__uuid__init(m);
 	m->has_uuid = 1;
-	m->uuid = bytes_of(slice_make(uuid->bytes, sizeof(uuid->bytes)));
+	m->uuid = proto_bytes(slice_make(uuid->bytes, sizeof(uuid->bytes)));
 	return m;
 }
 
@@ -119,7 +114,7 @@ make_details(struct arena *a)
 		return NULL;
 	pb__any__init(m);
 	m->has_type_url = 1;
-	m->type_url = bytes_of(SLICE(BTREE_DETAILS));
+	m->type_url = proto_bytes(SLICE(BTREE_DETAILS));
 	return m;
 }
 
@@ -151,9 +146,9 @@ make_entry(struct arena *a, const struct commit_segment *s, uint64_t version,
 	m->fields = field;
 	m->n_fields = 1;
 	m->has_name = m->has_dataset_version = m->has_fragment_bitmap = 1;
-	m->name = bytes_of(s->name);
+	m->name = proto_bytes(s->name);
 	m->dataset_version = version;
-	m->fragment_bitmap = bytes_of(s->fragments);
+	m->fragment_bitmap = proto_bytes(s->fragments);
 	m->details = make_details(a);
 	m->has_index_version = m->has_created_ms = 1;
 	m->created_ms = clock_wall_us() / 1000;

@@ -6,6 +6,7 @@
 #include "worker/lance/field.h"
 #include "worker/lance/manifest.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/table.pb-c.h"
 
 #define FOOTER_BYTES	16u
@@ -18,12 +19,6 @@
 
 #define READER_FLAGS (TABLE_FLAG_DELETIONS | TABLE_FLAG_STABLE_ROW_IDS | \
 	TABLE_FLAG_V2 | TABLE_FLAG_CONFIG | TABLE_FLAG_NO_TXN_FILES)
-
-static struct slice
-text_of(ProtobufCBinaryData b)
-{
-	return slice_make(b.data, b.len);
-}
 
 /* the file */
 
@@ -80,7 +75,7 @@ check_readable(struct arena *a, const Pb__Manifest *m)
 	if (m->data_format == NULL)
 		return FAIL(UNSUPPORTED, "table of the legacy data format; only "
 		    FORMAT " is supported");
-	if (!slice_eq(text_of(m->data_format->version), SLICE(FORMAT)))
+	if (!slice_eq(proto_slice(m->data_format->version), SLICE(FORMAT)))
 		return FAIL(UNSUPPORTED, arena_printf(a, "data format %.*s; only "
 		    FORMAT " is supported",
 		    (int)MIN(m->data_format->version.len, 32),
@@ -111,7 +106,7 @@ read_file(struct arena *a, const Pb__DataFile *m, struct table_file *f)
 		return FAIL(CORRUPT, "data file whose fields and columns differ");
 	if (m->path.len == 0 || memchr(m->path.data, 0, m->path.len) != NULL)
 		return FAIL(CORRUPT, "data file without a path");
-	f->path = text_of(m->path);
+	f->path = proto_slice(m->path);
 	f->field_count = (uint32_t)m->n_fields;
 	f->fields = m->fields;
 	f->columns = m->column_indices;
@@ -260,15 +255,15 @@ read_index(struct table *t, const Pb__IndexMetadata *m, struct table_index *x)
 {
 	if (!read_uuid(m->uuid, &x->uuid))
 		return FAIL(CORRUPT, "index without a uuid");
-	x->name = text_of(m->name);
+	x->name = proto_slice(m->name);
 	x->dataset_version = m->dataset_version;
 	x->index_version = m->index_version;
 	x->field_count = (uint32_t)m->n_fields;
 	x->fields = m->fields;
-	x->fragment_bitmap = text_of(m->fragment_bitmap);
+	x->fragment_bitmap = proto_slice(m->fragment_bitmap);
 	if (m->details != NULL) {
-		x->details_type = text_of(m->details->type_url);
-		x->details = text_of(m->details->value);
+		x->details_type = proto_slice(m->details->type_url);
+		x->details = proto_slice(m->details->value);
 	}
 	if (slice_eq(x->name, SLICE(MEM_WAL_NAME)) && !t->has_mem_wal)
 		return read_progress(t, x->details);
@@ -323,7 +318,7 @@ read_schema(struct table *t)
 	for (i = 0; i < m->n_fields; i++) {
 		if (m->fields[i]->primary_key)
 			t->key_column = arrow_schema_find(&t->schema,
-			    text_of(m->fields[i]->name));
+			    proto_slice(m->fields[i]->name));
 	}
 	return e;
 }
@@ -332,7 +327,7 @@ read_schema(struct table *t)
 static struct slice
 transaction_uuid(const Pb__Manifest *m)
 {
-	struct slice s = text_of(m->transaction_file);
+	struct slice s = proto_slice(m->transaction_file);
 	const char *dash = s.len == 0 ? NULL : memchr(s.ptr, '-', s.len);
 
 	if (dash == NULL || s.len - (size_t)(dash + 1 - s.ptr) < UUID_TEXT_LEN)

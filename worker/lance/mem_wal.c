@@ -4,6 +4,7 @@
 #include "worker/lance/manifest.h"
 #include "worker/lance/mem_wal.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/table.pb-c.h"
 
 #define MEM_WAL_DETAILS	"/lance.table.MemWalIndexDetails"
@@ -11,18 +12,6 @@
 /* No fragment, as a portable roaring set. LanceDB's own entry lacks it, and
  * optimize panics on it. */
 static const struct slice empty_set = { "\x3a\x30\0\0\0\0\0\0", 8 };
-
-static ProtobufCBinaryData
-bytes_of(struct slice s)
-{
-	return (ProtobufCBinaryData){ s.len, (uint8_t *)(uintptr_t)s.ptr };
-}
-
-static bool
-bytes_are(ProtobufCBinaryData b, struct slice s)
-{
-	return slice_eq(slice_make(b.data, b.len), s);
-}
 
 static Pb__Uuid *
 make_uuid(struct arena *a, const struct uuid *u)
@@ -33,7 +22,7 @@ make_uuid(struct arena *a, const struct uuid *u)
 		return NULL;
 	pb__uuid__init(m);
 	m->has_uuid = 1;
-	m->uuid = bytes_of(slice_make(u->bytes, sizeof(u->bytes)));
+	m->uuid = proto_bytes(slice_make(u->bytes, sizeof(u->bytes)));
 	return m;
 }
 
@@ -55,13 +44,13 @@ make_mem_wal(struct arena *a, uint64_t dataset_version)
 	if (m->uuid == NULL || m->details == NULL)
 		return NULL;
 	m->has_name = m->has_dataset_version = m->has_fragment_bitmap = 1;
-	m->name = bytes_of(SLICE(MEM_WAL_NAME));
+	m->name = proto_bytes(SLICE(MEM_WAL_NAME));
 	m->dataset_version = dataset_version;
-	m->fragment_bitmap = bytes_of(empty_set);
+	m->fragment_bitmap = proto_bytes(empty_set);
 	pb__any__init(m->details);
 	m->details->has_type_url = m->details->has_value = 1;
-	m->details->type_url = bytes_of(SLICE(MEM_WAL_DETAILS));
-	m->details->value = bytes_of(SLICE(details));
+	m->details->type_url = proto_bytes(SLICE(MEM_WAL_DETAILS));
+	m->details->value = proto_bytes(SLICE(details));
 	m->has_index_version = m->has_created_ms = 1;
 	m->created_ms = clock_wall_us() / 1000;
 	return m;
@@ -147,14 +136,14 @@ mem_wal_change(struct arena *a, const struct table *t,
 	if (err_is(e))
 		return e;
 	for (i = 0; i < m->n_indices && x == NULL; i++) {
-		if (bytes_are(m->indices[i]->name, SLICE(MEM_WAL_NAME)))
+		if (proto_is(m->indices[i]->name, SLICE(MEM_WAL_NAME)))
 			x = m->indices[i];
 	}
 	MUST(x != NULL);
 	if (x->details == NULL)
 		return FAIL(CORRUPT, "MemWAL entry without details");
 	e = proto_unpack(a, &pb__mem_wal_index_details__descriptor,
-	    slice_make(x->details->value.data, x->details->value.len),
+	    proto_slice(x->details->value),
 	    "MemWAL index details", &details);
 	if (!err_is(e))
 		e = merge_progress(a, t, edit, details);
@@ -163,10 +152,10 @@ mem_wal_change(struct arena *a, const struct table *t,
 	if (err_is(e))
 		return e;
 	x->details->has_value = 1;
-	x->details->value = bytes_of(value);
+	x->details->value = proto_bytes(value);
 	if (!x->has_fragment_bitmap) {
 		x->has_fragment_bitmap = 1;
-		x->fragment_bitmap = bytes_of(empty_set);
+		x->fragment_bitmap = proto_bytes(empty_set);
 	}
 	return proto_pack(a, &m->base, section);
 }

@@ -8,24 +8,13 @@
 #include "worker/lance/mem_wal.h"
 #include "worker/lance/next.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/table.pb-c.h"
 
 #define LIBRARY		"memwald"
 #define LIBRARY_VERSION	"0.0.1"
 
 static const struct slice file_magic = { "LANC", 4 };
-
-static ProtobufCBinaryData
-bytes_of(struct slice s)
-{
-	return (ProtobufCBinaryData){ s.len, (uint8_t *)(uintptr_t)s.ptr };
-}
-
-static bool
-bytes_are(ProtobufCBinaryData b, struct slice s)
-{
-	return slice_eq(slice_make(b.data, b.len), s);
-}
 
 /* fragments */
 
@@ -57,7 +46,7 @@ make_file(struct arena *a, const struct table_file *f)
 		return NULL;
 	pb__data_file__init(m);
 	m->has_path = 1;
-	m->path = bytes_of(f->path);
+	m->path = proto_bytes(f->path);
 	m->n_fields = m->n_column_indices = f->field_count;
 	m->fields = (int32_t *)(uintptr_t)f->fields;
 	m->column_indices = (int32_t *)(uintptr_t)f->columns;
@@ -182,8 +171,8 @@ stamp(struct arena *a, Pb__Manifest *m, uint64_t version)
 	m->timestamp->nanos = (int32_t)(now_us % US_PER_SEC * NS_PER_US);
 	pb__writer_version__init(m->writer_version);
 	m->writer_version->has_library = m->writer_version->has_version = 1;
-	m->writer_version->library = bytes_of(SLICE(LIBRARY));
-	m->writer_version->version = bytes_of(SLICE(LIBRARY_VERSION));
+	m->writer_version->library = proto_bytes(SLICE(LIBRARY));
+	m->writer_version->version = proto_bytes(SLICE(LIBRARY_VERSION));
 	m->has_version = 1;
 	m->version = version;
 	m->has_version_aux = m->has_tag = 0;
@@ -203,14 +192,14 @@ add_transaction(struct arena *a, Pb__Manifest *m, Pb__Transaction *t,
 	t->has_read_version = read_version != 0;
 	t->read_version = read_version;
 	t->has_uuid = 1;
-	t->uuid = bytes_of(slice_make(arena_copy(a, slice_of(text)),
+	t->uuid = proto_bytes(slice_make(arena_copy(a, slice_of(text)),
 	    UUID_TEXT_LEN));
 	if (t->uuid.data == NULL)
 		return FAIL(NO_MEMORY, "transaction");
 	snprintf(n->transaction_name, sizeof(n->transaction_name),
 	    "_transactions/%llu-%s.txn", (unsigned long long)read_version, text);
 	m->has_transaction_file = 1;
-	m->transaction_file = bytes_of(slice_of(n->transaction_name +
+	m->transaction_file = proto_bytes(slice_of(n->transaction_name +
 	    sizeof("_transactions/") - 1));
 	e = proto_pack(a, &t->base, &n->transaction);
 	return e;
@@ -237,7 +226,7 @@ set_metadata(struct arena *a, Pb__Manifest *m, const struct commit_edit *edit)
 	if (count > 0)
 		memcpy(list, m->table_metadata, count * sizeof(*list));
 	for (i = 0; i < edit->metadata_count; i++) {
-		for (k = 0; k < count && !bytes_are(list[k]->key,
+		for (k = 0; k < count && !proto_is(list[k]->key,
 		    edit->metadata[i].key); k++)
 			;
 		list[k] = fresh[i];
@@ -481,8 +470,8 @@ fill_first(struct arena *a, Pb__Manifest *m, const struct arrow_schema *schema,
 		return FAIL(NO_MEMORY, "manifest");
 	pb__data_format__init(m->data_format);
 	m->data_format->has_file_format = m->data_format->has_version = 1;
-	m->data_format->file_format = bytes_of(SLICE("lance"));
-	m->data_format->version = bytes_of(SLICE("2.0"));
+	m->data_format->file_format = proto_bytes(SLICE("lance"));
+	m->data_format->version = proto_bytes(SLICE("2.0"));
 	e = field_list_make(a, schema, &m->fields, &m->n_fields);
 	m->n_schema_metadata = schema->pair_count;
 	if (!err_is(e))

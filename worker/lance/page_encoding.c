@@ -3,6 +3,7 @@
 #include "worker/lance/file.pb-c.h"
 #include "worker/lance/page_encoding.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 
 /*
  * An encoding is a tree whose nodes are bytes to be unpacked one by one. The
@@ -37,7 +38,7 @@ unpack_encoding(struct page_source *s, ProtobufCBinaryData bytes, bool there,
 	if (!there)
 		return FAIL(CORRUPT, "page encoding with a part missing");
 	e = proto_unpack(s->scratch, &pb__array_encoding__descriptor,
-	    slice_make(bytes.data, bytes.len), "page encoding", &message);
+	    proto_slice(bytes), "page encoding", &message);
 	if (!err_is(e))
 		*out = message;
 	return e;
@@ -295,7 +296,7 @@ read_encoding(struct page_source *s, Pb__Page *message, struct data_page *page)
 		any = message->encoding->direct->encoding;
 	if (any == NULL)
 		return FAIL(CORRUPT, "page without an encoding");
-	if (!slice_eq(slice_make(any->type_url.data, any->type_url.len), url))
+	if (!proto_is(any->type_url, url))
 		return FAIL(UNSUPPORTED, "page encoding of another format than 2.0");
 	e = unpack_encoding(s, any->value, any->has_value, &enc);
 	if (err_is(e))

@@ -5,6 +5,7 @@
 #include "common/fault.h"
 #include "common/log.h"
 #include "worker/lance/proto.h"
+#include "worker/lance/proto_bytes.h"
 #include "worker/lance/shard.pb-c.h"
 #include "worker/lance/shard_manifest.h"
 
@@ -14,18 +15,6 @@
 #define SPEC_ID		1
 
 static const struct uuid no_uuid;
-
-static struct slice
-text_of(ProtobufCBinaryData b)
-{
-	return slice_make(b.data, b.len);
-}
-
-static ProtobufCBinaryData
-bytes_of(const void *bytes, size_t len)
-{
-	return (ProtobufCBinaryData){ len, (uint8_t *)(uintptr_t)bytes };
-}
 
 /* names */
 
@@ -109,7 +98,7 @@ read_generations(const Pb__ShardManifest *p, struct arena *a,
 		return FAIL(NO_MEMORY, "shard manifest");
 	for (i = 0; i < p->n_generations; i++) {
 		g[i].number = p->generations[i]->generation;
-		g[i].directory = text_of(p->generations[i]->directory);
+		g[i].directory = proto_slice(p->generations[i]->directory);
 		if (g[i].number == 0 || g[i].directory.len == 0)
 			return FAIL(CORRUPT, "generation without number or name");
 		if (i > 0 && g[i].number <= g[i - 1].number)
@@ -261,13 +250,13 @@ make_generations(struct arena *a, const struct shard_manifest *m,
 			k++;
 		old = k < p->n_generations ? p->generations[k] : NULL;
 		if (old != NULL && old->generation == g->number &&
-		    slice_eq(text_of(old->directory), g->directory)) {
+		    slice_eq(proto_slice(old->directory), g->directory)) {
 			list[i] = old;
 			continue;
 		}
 		room[i].has_generation = room[i].has_directory = 1;
 		room[i].generation = g->number;
-		room[i].directory = bytes_of(g->directory.ptr, g->directory.len);
+		room[i].directory = proto_bytes(g->directory);
 		list[i] = &room[i];
 	}
 	p->generations = list;
@@ -285,7 +274,8 @@ make_bytes(struct arena *a, const struct shard_manifest *m, struct slice *out)
 	if (m->carried != NULL)
 		p = *m->carried;
 	uuid.has_uuid = 1;
-	uuid.uuid = bytes_of(m->shard.bytes, sizeof(m->shard.bytes));
+	uuid.uuid = proto_bytes(slice_make(m->shard.bytes,
+	    sizeof(m->shard.bytes)));
 	p.has_version = p.has_spec_id = 1;
 	p.version = m->version;
 	p.epoch = m->epoch;
@@ -301,7 +291,8 @@ make_bytes(struct arena *a, const struct shard_manifest *m, struct slice *out)
 	p.spec_id = SPEC_ID;
 	p.shard = &uuid;
 	p.has_writer = !uuid_eq(&m->writer, &no_uuid);
-	p.writer = bytes_of(m->writer.bytes, sizeof(m->writer.bytes));
+	p.writer = proto_bytes(slice_make(m->writer.bytes,
+	    sizeof(m->writer.bytes)));
 	e = make_generations(a, m, &p);
 	if (err_is(e))
 		return e;

@@ -82,17 +82,6 @@ compact_covers(const struct compact_cover *cover, uint64_t fragment_id)
 
 /* ---- weights */
 
-static uint64_t
-bytes_of(const struct fragment *f)
-{
-	uint64_t bytes = 0;
-	uint32_t i;
-
-	for (i = 0; i < f->file_count; i++)
-		bytes += f->files[i]->map.len;
-	return bytes;
-}
-
 static struct candidate
 weigh(const struct compaction *c, uint32_t source)
 {
@@ -101,7 +90,7 @@ weigh(const struct compaction *c, uint32_t source)
 	    MASKED_SHARE_ASKED : MASKED_SHARE;
 	double part = f->row_count == 0 ? 0 :
 	    (double)live / (double)f->row_count;
-	uint64_t bytes = (uint64_t)((double)bytes_of(f) * part);
+	uint64_t bytes = (uint64_t)((double)fragment_mapped_bytes(f) * part);
 
 	return (struct candidate){ source,
 	    MAX(bytes, live * (COMPACT_BYTES / c->wish->target_rows)), bytes,
@@ -195,7 +184,7 @@ choose_one(struct compaction *c, uint32_t source)
 	c->chosen[source] = true;
 	c->moved[source] = moved;
 	c->chosen_count++;
-	c->chosen_bytes += bytes_of(c->base->sources[source]->fragment);
+	c->chosen_bytes += fragment_mapped_bytes(c->base->sources[source]->fragment);
 	return OK;
 }
 

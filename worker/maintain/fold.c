@@ -23,17 +23,6 @@ time_phase(const struct fold *f, enum metric_fold_phase phase,
 		shm_metric_add(METRIC_rollout_wal_merge_errors_total, phase, 1);
 }
 
-static uint64_t
-bytes_of(const struct source *s)
-{
-	uint64_t bytes = 0;
-	uint32_t i;
-
-	for (i = 0; i < s->fragment->file_count; i++)
-		bytes += s->fragment->files[i]->map.len;
-	return bytes;
-}
-
 /* Whether there is more to do than to drain. */
 static bool
 any_behind(const struct fold *f, uint64_t folded)
@@ -91,13 +80,13 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 			    f->aged->shape, &f->uuid, g, &s);
 		if (err_is(e))
 			return e;
-		if (f->source_count > 0 && f->bytes + bytes_of(s) > most) {
+		if (f->source_count > 0 && f->bytes + fragment_mapped_bytes(s->fragment) > most) {
 			source_drop(s);
 			*more = true;
 			break;
 		}
 		f->sources[f->source_count++] = s;
-		f->bytes += bytes_of(s);
+		f->bytes += fragment_mapped_bytes(s->fragment);
 		f->up_to = g->number;
 		f->max_sequence = MAX(f->max_sequence, reload_sequence(
 		    s->fragment->table, SLICE(META_MAX_SEQ)));
