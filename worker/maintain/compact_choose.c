@@ -184,7 +184,8 @@ choose_one(struct compaction *c, uint32_t source)
 	c->chosen[source] = true;
 	c->moved[source] = moved;
 	c->chosen_count++;
-	c->chosen_bytes += fragment_mapped_bytes(c->base->sources[source]->fragment);
+	c->chosen_bytes += fragment_mapped_bytes(
+	    c->base->sources[source]->fragment);
 	return OK;
 }
 

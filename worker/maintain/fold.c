@@ -64,6 +64,7 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 	for (i = 0; i < f->manifest.generation_count; i++) {
 		const struct shard_generation *g = &f->manifest.generations[i];
 		struct source *s;
+		uint64_t bytes;
 		struct err e;
 
 		if (g->number <= folded) {
@@ -80,13 +81,14 @@ open_generations(struct fold *f, uint64_t folded, bool *more)
 			    f->aged->shape, &f->uuid, g, &s);
 		if (err_is(e))
 			return e;
-		if (f->source_count > 0 && f->bytes + fragment_mapped_bytes(s->fragment) > most) {
+		bytes = fragment_mapped_bytes(s->fragment);
+		if (f->source_count > 0 && f->bytes + bytes > most) {
 			source_drop(s);
 			*more = true;
 			break;
 		}
 		f->sources[f->source_count++] = s;
-		f->bytes += fragment_mapped_bytes(s->fragment);
+		f->bytes += bytes;
 		f->up_to = g->number;
 		f->max_sequence = MAX(f->max_sequence, reload_sequence(
 		    s->fragment->table, SLICE(META_MAX_SEQ)));
