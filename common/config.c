@@ -603,7 +603,9 @@ config_man(struct buf *b)
 	    "SIGHUP: read the configuration file again, and change the options "
 	    "that are reloadable.\n"
 	    ".PP\nSIGUSR2: start the program's file anew with the same sockets, and "
-	    "leave once that server is loaded; no request fails. If it does not "
-	    "get so far, this one goes on.\n");
+	    "leave once that server is loaded; requests are answered, but bodies and "
+	    "readers that take two seconds more than the others are cut off. If it "
+	    "does not get so far, this one goes on.\n"
+	    ".SH SEE ALSO\nmemwaldctl(8)\n");
 	return ok ? OK : FAIL(NO_MEMORY, "manual page");
 }

@@ -273,11 +273,14 @@ bury(struct child *c, int status, uint64_t now_ns)
 	if (orderly && (no_more || c->stopping))
 		log_info("%s left pid=%d",
 		    name_of(c->slot, name, sizeof(name)), (int)c->pid);
-	else
+	else {
+		if (!no_more)
+			shm_process_died(c->slot);
 		log_warn("%s died, %s pid=%d death=\"%s\" delay_ms=%llu",
 		    name_of(c->slot, name, sizeof(name)), no_more ?
 		    "we are stopping anyway" : "starting another", (int)c->pid,
 		    c->last_death, (unsigned long long)(delay_ns / NS_PER_MS));
+	}
 	if (orderly)
 		c->last_death[0] = '\0';
 

@@ -204,7 +204,7 @@ refuse_last(struct call *call)
 		return call_refuse(call, "the instance is drained, and so all of "
 		    "its workers are");
 	return call_refuse(call, "it is the only worker that is not drained; "
-	    "drain the instance");
+	    "with another instance here, drain the instance");
 }
 
 static bool

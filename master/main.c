@@ -177,6 +177,10 @@ claim(const struct config *c, const char *id, uint32_t workers,
 	if (!err_is(e) && !is_loopback(c->host))
 		log_warn("listening beyond this machine without authentication "
 		    "host=%s", c->host);
+	if (!err_is(e) && *c->address == '\0' &&
+	    (strcmp(c->host, "0.0.0.0") == 0 || strcmp(c->host, "::") == 0))
+		log_warn("other instances on this directory cannot reach this "
+		    "one: give --address beside --host=%s", c->host);
 	return e;
 }
 

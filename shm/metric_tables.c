@@ -297,7 +297,7 @@ print_lives(struct buf *out)
 		}
 	}
 	if (!buf_printf(out, HEAD("memwald_process_restarts_total", "counter",
-	    "Processes that were started again")))
+	    "Processes that died and were started again")))
 		return false;
 	for (role = 0; role < SHM_ROLE_COUNT; role++) {
 		if (!buf_printf(out, "memwald_process_restarts_total"

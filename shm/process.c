@@ -109,6 +109,12 @@ shm_process_lives(uint16_t slot)
 }
 
 void
+shm_process_died(uint16_t slot)
+{
+	atomic_fetch_add(&shm_process_get(slot)->restarts, 1);
+}
+
+void
 shm_process_refill(uint16_t slot)
 {
 	struct shm_process *p = shm_process_get(slot);
@@ -116,8 +122,6 @@ shm_process_refill(uint16_t slot)
 
 	/* What the last life held is released before the next one begins. */
 	MUST(atomic_load(&p->state) == SHM_PROCESS_EMPTY);
-	if (incarnation > 0)
-		atomic_fetch_add(&p->restarts, 1);
 	/* Skip 0 when the number wraps: a life is never 0. */
 	if (++incarnation == 0)
 		incarnation = 1;

@@ -76,7 +76,7 @@ struct shm_process {
 	_Atomic uint32_t state;			/* enum shm_process_state */
 	_Atomic uint32_t role;			/* enum shm_role */
 	_Atomic uint32_t loop;			/* enum shm_loop */
-	_Atomic uint32_t restarts;		/* refills but the first */
+	_Atomic uint32_t restarts;		/* deaths after which it was replaced */
 	_Atomic uint64_t started_us;		/* wall clock */
 	int32_t eventfd;			/* the same number everywhere */
 
@@ -110,6 +110,8 @@ const char *shm_loop_name(uint32_t);
 void shm_process_refill(uint16_t slot);
 /* Master, right after fork, so that a child that never ran has a pid. */
 void shm_process_forked(uint16_t slot, int32_t pid);
+/* Master: that life ended without being asked to; another one follows. */
+void shm_process_died(uint16_t slot);
 /* Master, once the walk is done: EMPTY, pid 0. */
 void shm_process_clear(uint16_t slot);
 

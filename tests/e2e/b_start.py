@@ -70,6 +70,18 @@ class Start(unittest.TestCase):
                  "status"], capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
 
+    def test_host_that_others_cannot_reach(self):
+        said = "cannot reach this one: give --address"
+        with Server() as s:
+            command = [x.replace("=127.0.0.1", "=0.0.0.0")
+                       for x in s.command()]
+            for more, there in (([], True), (["--address=here:3000"], False)):
+                self.assertEqual(s.stop(), 0)
+                at = len(s.log())
+                s.command = lambda: command + more
+                s.start()
+                self.assertEqual(said in s.log(at), there)
+
     def test_log_level_reaches_all(self):
         with Server() as s:
             s.ctl("log-level", "debug")

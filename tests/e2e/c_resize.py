@@ -77,6 +77,8 @@ class Resize(unittest.TestCase):
             with s.client() as fresh:
                 self.assertEqual(len(fresh.list("st")),
                                  len(load.acked))
+                self.assertEqual(fresh.metrics()[
+                    'memwald_process_restarts_total{role="worker"}'], 0)
 
     def test_wrong_numbers(self):
         with Server(workers=1, args=["--workers-max=2"]) as s:

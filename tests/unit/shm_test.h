@@ -143,6 +143,7 @@ test_kill(uint16_t slot)
 
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	test_wait(pid);
+	shm_process_died(slot);
 }
 
 static inline void
