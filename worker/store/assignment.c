@@ -10,6 +10,7 @@
 #include "shm/mailbox.h"
 #include "shm/metric.h"
 #include "shm/process.h"
+#include "shm/server_state.h"
 #include "worker/object/chain.h"
 #include "worker/store/assignment.h"
 
@@ -337,8 +338,10 @@ assignment_check(struct object_dir *root, uint32_t ordinal, uint16_t slot,
 	do {
 		before = shm_ordinal_moves(ordinal);
 		if (shm_ordinal_owner(ordinal) != slot)
-			return FAIL(FENCED, "the ordinal is assigned to "
-			    "another");
+			return shm_server_is(SHM_SERVER_DRAINED) ?
+			    FAIL(FENCED, "this server is drained, append "
+			    "through another") :
+			    FAIL(FENCED, "the ordinal is assigned to another");
 		*moves = shm_ordinal_moves(ordinal);
 	} while (*moves != before);
 	return OK;
