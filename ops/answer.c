@@ -108,7 +108,9 @@ copy_body(FILE *from, unsigned long long left)
 static int
 cut_off(FILE *from)
 {
-	fprintf(stderr, ferror(from) ?
+	bool silent = errno == EAGAIN || errno == EWOULDBLOCK;
+
+	fprintf(stderr, ferror(from) && silent ?
 	    "memwaldctl: nothing was heard for %d s\n" :
 	    "memwaldctl: the answer was cut off\n", SILENCE_SECS);
 	return ends[ADMIN_EXIT_UNREACHABLE].status;

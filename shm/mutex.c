@@ -71,7 +71,9 @@ stuck(struct shm_mutex *m, int tries)
 	uint32_t holder = atomic_load(&m->holder);
 	uint16_t slot = holder == 0 ? SHM_NOBODY : (uint16_t)(holder - 1);
 
-	if (kill_holder == NULL || tries >= STUCK_TRIES_MAX)
+	/* A child has inherited the function, and with it pids of long ago. */
+	if (kill_holder == NULL || shm_self() != SHM_MASTER ||
+	    tries >= STUCK_TRIES_MAX)
 		panic("lock %s not free after its deadline, held by slot %d",
 		    shm_lock_name(m->lock),
 		    slot == SHM_NOBODY ? -1 : (int)slot);
@@ -127,6 +129,10 @@ wait_for(struct shm_mutex *m)
 		if (rc != ETIMEDOUT)
 			break;
 		if (shm_wait_over(&w)) {
+			/* It may have become free while we stood still. */
+			rc = pthread_mutex_trylock(&m->mutex);
+			if (rc != EBUSY)
+				break;
 			stuck(m, tries++);
 			w = (struct shm_wait){ .start_ns = shm_lock_now_ns() };
 		}

@@ -29,7 +29,7 @@
 
 struct waiting {
 	struct shm_wait wait;	/* start_ns 0: has not waited yet */
-	bool logged;
+	bool logged, over;
 };
 
 size_t
@@ -112,14 +112,16 @@ wait_change(struct shm_rwlock *l, struct waiting *w)
 	uint32_t inside = readers(l);
 	uint64_t waited_ns;
 
+	/* Not before it has looked once more: it may have stood still. */
+	if (w->over)
+		panic("store slot not free after its deadline, "
+		    "writer slot %d, readers %u", (int)writer - 1, inside);
 	shm_mutex_unlock(&l->state);
 	if (w->wait.start_ns == 0)
 		w->wait.start_ns = shm_lock_now_ns();
 	sleep_on(&l->change, seen);
 	waited_ns = shm_lock_now_ns() - w->wait.start_ns;
-	if (shm_wait_over(&w->wait))
-		panic("store slot not free after its deadline, "
-		    "writer slot %d, readers %u", (int)writer - 1, inside);
+	w->over = shm_wait_over(&w->wait);
 	if (waited_ns > LOG_AFTER_NS && !w->logged) {
 		w->logged = true;
 		log_warn("long wait for a store slot, waiting on writer=%d "

@@ -443,29 +443,38 @@ endless_wait_is_a_panic(void **state)
 	shm_lock_deadline(1000000000);
 }
 
-/* Stopped for longer than its deadline, as on a machine that stands still: it
- * looks again before it says that nobody came. */
+/* It stands still, as on a machine that does, while the lock becomes free. */
 static void
-stopped_waiter_gets_in(void **state)
+gets_in_after(uint32_t before_ms, uint32_t stopped_ms)
 {
 	pid_t writer, reader;
 	int status;
 
-	(void)state;
 	reset_shared();
 	writer = test_fork(SHM_WORKER(0), write_then_leave, NULL);
 	meet(&shared->ready, 1);
 	reader = test_fork(SHM_WORKER(1), read_once, NULL);
 	await_sleep(reader);
+	usleep(before_ms * 1000);
 	kill(reader, SIGSTOP);
 	assert_int_equal(waitpid(reader, &status, WUNTRACED), reader);
-	usleep(1100 * 1000);		/* more than its deadline */
+	usleep(stopped_ms * 1000);
 	atomic_store(&shared->go, 1);
 	assert_left_well(writer);
 	kill(reader, SIGCONT);
 	assert_left_well(reader);
 	test_reap(SHM_WORKER(0));
 	test_reap(SHM_WORKER(1));
+}
+
+/* It looks again before it says that nobody came, whether it stood still for
+ * more than its deadline or for the end of it. */
+static void
+stopped_waiter_gets_in(void **state)
+{
+	(void)state;
+	gets_in_after(0, 1100);
+	gets_in_after(700, 600);
 }
 
 int
