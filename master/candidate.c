@@ -58,6 +58,21 @@ count_owner(struct candidates *c, const struct shm_assignment *is)
 		one->load++;
 }
 
+/* An instance that owns nothing just now: of its workers only the first is sure
+ * to be there. */
+static void
+add_first(struct candidates *c, const struct shm_ordinal *o)
+{
+	struct shm_home home = shm_home_of(o);
+	struct shm_assignment is = { .worker = 0 };
+
+	if (home.worker != 0)
+		return;
+	snprintf(is.instance, sizeof(is.instance), "%s", home.instance);
+	if (candidates_get(c, is.instance, 0) == NULL)
+		(void)add_other(c, &is);
+}
+
 static void
 drop(struct candidates *c, const struct shm_home *home, bool all)
 {
@@ -106,6 +121,10 @@ candidates_find(struct candidates *c, uint32_t workers)
 		    (o.is.state == SHM_ORDINAL_OWNED ||
 		    o.is.state == SHM_ORDINAL_MOVING))
 			count_owner(c, &o.is);
+	}
+	for (i = 0; i < count; i++) {
+		if (!err_is(shm_ordinal_get(i, &o)) && o.version != 0)
+			add_first(c, &o);
 	}
 	drop_drained(c);
 }

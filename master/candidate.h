@@ -5,7 +5,8 @@
  * candidate - the workers that may be given an ordinal, and how many they have.
  *
  * Ours are those that run. Of another instance, whose workers nobody lists,
- * those count that own something, and only while its lease lives. Whom an
+ * those count that own something, and its first, which is always there; and
+ * only while its lease lives. Whom an
  * operator drains is none. The least loaded is who owns the fewest ordinals; of
  * several ours come first, since nobody has to be told, then those that are found
  * first.

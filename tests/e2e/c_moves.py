@@ -313,6 +313,22 @@ class Moves(unittest.TestCase):
             for kind in self.kinds:
                 kind.append(c, "w").must(201)
 
+    def test_to_one_that_owns_nothing(self):
+        """It lives and is not drained, so it may have all."""
+        one, two = self.one, self.two
+        home = {"one": "one#0", "one#1": "one#1",
+                "two": "two#0", "two#1": "two#1"}
+        for name in ("two", "two#1"):
+            self.ask(two, "reassign", name, "one")
+        wait_for("one to have all", lambda: {
+            self.ordinals(one)[name]["instance"] for name in home} == {"one"})
+        self.ask(one, "drain", "instance", "--timeout=60")
+        owners = self.chain()[1]
+        self.assertEqual({owners[name]["instance"] for name in home}, {"two"})
+        self.ask(one, "undrain", "instance", "--timeout=60")
+        for name, worker in home.items():
+            self.ask(one, "reassign", name, worker)
+
     def is_out(self, one, two):
         self.assertEqual({self.ordinals(one)[n]["instance"]
                           for n in ("one", "one#1")}, {"two"})
