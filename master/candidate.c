@@ -34,16 +34,16 @@ candidates_get(struct candidates *c, const char *instance, uint32_t worker)
 
 /* Another instance's worker, if that lives: by the address of its lease. */
 static struct candidate *
-add_other(struct candidates *c, const struct shm_assignment *is)
+add_other(struct candidates *c, const char *instance, uint32_t worker)
 {
 	struct shm_instance other;
 
 	if (c->count == CANDIDATES_MAX ||
-	    strcmp(is->instance, shm_instance_id()) == 0 ||
-	    !shm_instance_find(is->instance, &other) ||
+	    strcmp(instance, shm_instance_id()) == 0 ||
+	    !shm_instance_find(instance, &other) ||
 	    !shm_instance_lives(&other))
 		return NULL;
-	add(c, other.id, other.address, is->worker, false);
+	add(c, other.id, other.address, worker, false);
 	return &c->all[c->count - 1];
 }
 
@@ -53,7 +53,7 @@ count_owner(struct candidates *c, const struct shm_assignment *is)
 	struct candidate *one = candidates_get(c, is->instance, is->worker);
 
 	if (one == NULL)
-		one = add_other(c, is);
+		one = add_other(c, is->instance, is->worker);
 	if (one != NULL)
 		one->load++;
 }
@@ -64,13 +64,9 @@ static void
 add_first(struct candidates *c, const struct shm_ordinal *o)
 {
 	struct shm_home home = shm_home_of(o);
-	struct shm_assignment is = { .worker = 0 };
 
-	if (home.worker != 0)
-		return;
-	snprintf(is.instance, sizeof(is.instance), "%s", home.instance);
-	if (candidates_get(c, is.instance, 0) == NULL)
-		(void)add_other(c, &is);
+	if (home.worker == 0 && candidates_get(c, home.instance, 0) == NULL)
+		(void)add_other(c, home.instance, 0);
 }
 
 static void

@@ -6,10 +6,9 @@
  *
  * Ours are those that run. Of another instance, whose workers nobody lists,
  * those count that own something, and its first, which is always there; and
- * only while its lease lives. Whom an
- * operator drains is none. The least loaded is who owns the fewest ordinals; of
- * several ours come first, since nobody has to be told, then those that are found
- * first.
+ * only while its lease lives. Whom an operator drains is none. The least loaded
+ * is who owns the fewest ordinals; of several ours come first, since nobody has
+ * to be told, then those that are found first.
  *
  * Lifetime:	found anew for each decision; memory of the caller.
  * Locking:	the ordinal table's mutex, for a moment.

@@ -70,8 +70,7 @@ is_dropped(const struct commit_edit *edit, const Pb__IndexMetadata *m)
 	uint32_t i;
 
 	for (i = 0; m->uuid != NULL && i < edit->dropped_count; i++) {
-		if (slice_eq(slice_make(m->uuid->uuid.data, m->uuid->uuid.len),
-		    slice_make(edit->dropped[i].bytes,
+		if (proto_is(m->uuid->uuid, slice_make(edit->dropped[i].bytes,
 		    sizeof(edit->dropped[i].bytes))))
 			return true;
 	}

@@ -75,7 +75,7 @@ check_readable(struct arena *a, const Pb__Manifest *m)
 	if (m->data_format == NULL)
 		return FAIL(UNSUPPORTED, "table of the legacy data format; only "
 		    FORMAT " is supported");
-	if (!slice_eq(proto_slice(m->data_format->version), SLICE(FORMAT)))
+	if (!proto_is(m->data_format->version, SLICE(FORMAT)))
 		return FAIL(UNSUPPORTED, arena_printf(a, "data format %.*s; only "
 		    FORMAT " is supported",
 		    (int)MIN(m->data_format->version.len, 32),

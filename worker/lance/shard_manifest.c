@@ -250,7 +250,7 @@ make_generations(struct arena *a, const struct shard_manifest *m,
 			k++;
 		old = k < p->n_generations ? p->generations[k] : NULL;
 		if (old != NULL && old->generation == g->number &&
-		    slice_eq(proto_slice(old->directory), g->directory)) {
+		    proto_is(old->directory, g->directory)) {
 			list[i] = old;
 			continue;
 		}

@@ -62,8 +62,7 @@ rate_start(const struct config *config, struct loop *loop,
 	rate.loop = loop;
 	rate.pace = pace;
 	rate.late = 1;
-	rate.row_bytes =
-	    shm_metric_sum(METRIC_memwald_wal_row_bytes_total, 0);
+	rate.row_bytes = shm_metric_sum(METRIC_memwald_wal_row_bytes_total, 0);
 	timer_init(&rate.timer, look);
 	look(&rate.timer);
 }
