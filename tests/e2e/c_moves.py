@@ -192,7 +192,9 @@ class Moves(unittest.TestCase):
         self.assertEqual([p for p in s.status()["problems"] if "one#1" in p],
                          [])
         s.restart()
-        self.assertEqual(len(s.processes("worker")), 1)
+        s.wait_walked()
+        wait_for("who is drained to leave",
+                 lambda: len(s.processes("worker")) == 1)
         self.assertEqual(self.ordinals(s)["one#1"]["drained"], "worker")
         with s.client() as c:
             for k in range(8):		# any connection finds who answers
@@ -207,6 +209,9 @@ class Moves(unittest.TestCase):
         """Three times, interrupted in the middle of the first: all that it has
         acknowledged is in the base tables then."""
         one, two = self.one, self.two
+        # Should it fail: the others want their owners back.
+        self.addCleanup(lambda: end(start(one, "undrain", "instance",
+                                          "--timeout=60")))
         with one.client() as c:
             for kind in self.kinds:
                 kind.append(c, "a", "b").must(201)
@@ -234,6 +239,7 @@ class Moves(unittest.TestCase):
         # So it stays, without a decision of anybody.
         version = self.ordinals(one)["one"]["version"]
         one.restart()
+        one.wait_walked()
         self.is_out(one, two)
         self.assertEqual(self.ordinals(one)["one"]["version"], version)
         self.assertIn("nobody would own", self.ask(
@@ -293,6 +299,7 @@ class Moves(unittest.TestCase):
             self.assertEqual(self.ask(one, "retire", name)["result"],
                              "retired")
         two.start()
+        two.wait_walked()
         with two.client() as c:
             self.assertEqual(c.get("/api/v1/ready").status, 503)
         self.drain_other("undrain", two)
@@ -332,8 +339,10 @@ class Moves(unittest.TestCase):
     def is_out(self, one, two):
         self.assertEqual({self.ordinals(one)[n]["instance"]
                           for n in ("one", "one#1")}, {"two"})
-        self.assertEqual([s.status()["not_ready"] for s in (one, two)],
-                         ["drained by an operator", ""])
+        # A start is not over yet, perhaps, which is told before all else.
+        wait_for("one to be drained and two ready", lambda: [
+            s.status()["not_ready"] for s in (one, two)] ==
+            ["drained by an operator", ""])
         with one.client() as c, two.client() as d:
             self.assertEqual(c.get("/api/v1/ready").status, 503)
             for kind in self.kinds:
