@@ -153,6 +153,49 @@ class Moved(unittest.TestCase):
         self.book.check_base(self.server)
 
 
+class There(unittest.TestCase):
+    """To another instance, which nothing but the fold job tells of it: whoever
+    asks it dies, fails or is held, before and behind that."""
+
+    def test_each_step(self):
+        one = Server.during(self.addCleanup, instance_id="one", workers=1,
+                            args=QUIET, in_memory=True, clock_speed=SPEED)
+        two = Server.during(self.addCleanup, instance_id="two", workers=1,
+                            args=QUIET, data_dir=one.data_dir)
+        with one.client() as c:
+            c.create("st")
+        book = Book("st")
+        for s in (one, two):
+            s.wait_walked()
+        for point in ("remote_ask", "remote_answer"):
+            for action in ("die:1", "fail:5:1", "hold:1"):
+                with self.subTest(point, action=action):
+                    self.one(one, book, point, action)
+        book.check(one)
+        book.check(two)
+        book.settle(one)
+        book.check_base(one)
+        for s in (one, two):
+            check_status(s)
+
+    def one(self, one, book, point, action):
+        tag = "%s-%s" % (point, action)
+        with one.client() as c:
+            wait_for("it to write", lambda: book.append(c, [tag + "-a"]))
+            one.ctl("seal", "--all")
+            wait_for("a row", lambda: book.append(c, [tag + "-b"]))
+        before = hits(one, point)
+        one.fault("%s=%s" % (point, action))
+        one.ctl("reassign", "one", "two#0")
+        try:
+            wait_for("%s to act" % point, lambda: hits(one, point) > before)
+        finally:
+            one.fault(point + "=off")
+        wait_for("it to be folded there", lambda: not json.loads(one.ctl(
+            "jobs", "--json"))["fold_jobs"] and left(one, "one") == 0)
+        one.ctl("reassign", "one", "one#0")
+
+
 if LONG:
     class Taken(unittest.TestCase):
         """By another instance, of one that was killed."""

@@ -4,6 +4,7 @@
 
 #include "common/arena.h"
 #include "common/clock.h"
+#include "common/fault.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/secret.h"
@@ -88,16 +89,27 @@ read_answer(const struct transport_reply *r, uint64_t *count)
 	}
 }
 
+static struct err
+ask(struct remote_job *j)
+{
+	struct transport_request q = { j->url, secret_get(), j->span_ns,
+	    &remote.stop };
+	struct err e = FAULT(remote_ask);
+
+	j->reply.status = 0;
+	if (!err_is(e))
+		e = transport_post(&q, &j->reply);
+	if (!err_is(e))
+		e = read_answer(&j->reply, &j->reclaimed);
+	return err_is(e) ? e : FAULT(remote_answer);
+}
+
 static int32_t
 run(struct op *op)
 {
 	struct remote_job *j = CONTAINER_OF(op, struct remote_job, op);
-	struct transport_request q = { j->url, secret_get(), j->span_ns,
-	    &remote.stop };
 
-	j->err = transport_post(&q, &j->reply);
-	if (!err_is(j->err))
-		j->err = read_answer(&j->reply, &j->reclaimed);
+	j->err = ask(j);
 	/* The master tells of the failure, but cannot know of the secret. */
 	if (err_is(j->err))
 		log_err(is_refused(&j->reply) ? LOG_WARN : LOG_DEBUG, j->err,
