@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/clock.h"
+#include "shm/process.h"
 #include "master/admin.h"
 #include "master/command.h"
 #include "master/list.h"
@@ -79,12 +80,23 @@ close_body(struct call *call)
 
 /* No slot is free, or the maintainer has too much to do, or is being replaced. */
 static bool
-is_busy(struct call *call, struct work_item *item)
+is_busy(const struct work_item *item)
 {
-	if (item->question.err.kind != ERR_BUSY)
-		return false;
+	return item->question.err.kind == ERR_BUSY;
+}
+
+/* The maintainer died before it said whether there is such a store. */
+static bool
+is_unsaid(const struct work_item *item)
+{
+	return item->question.err.kind == ERR_UNAVAILABLE &&
+	    !shm_life_goes_on(item->question.life);
+}
+
+static void
+ask_again(const struct call *call, struct work_item *item)
+{
 	item->again_ns = call->now_ns + AGAIN_NS;
-	return true;
 }
 
 /* The line of a store that is done with. */
@@ -116,8 +128,10 @@ opened(struct call *call, struct work_item *item)
 {
 	struct shm_store_info info;
 
-	if (is_busy(call, item))
+	if (is_busy(item) || is_unsaid(item)) {
+		ask_again(call, item);
 		return;
+	}
 	if (item->question.err.kind == ERR_NOT_FOUND) {
 		item->used = false;
 		return;
@@ -141,8 +155,10 @@ ran(struct call *call, struct work_item *item)
 	struct shm_store_info info;
 	uint32_t left;
 
-	if (is_busy(call, item))
+	if (is_busy(item)) {
+		ask_again(call, item);
 		return;
+	}
 	if (!err_is(e))
 		item->count += item->question.reply.args[0];
 	if (!shm_store_peek(item->ref, &info)) {

@@ -275,6 +275,26 @@ class Work(Ctl):
         self.assertEqual((one["pending_generations"], one["result"]),
                          (0, "done"))
 
+    def test_the_maintainer_dies_before_it_knows_the_store(self):
+        """Its successor is asked: nobody is told of kinds that do not exist."""
+        s = self.s
+        self.store("n", 1)
+        maintainer, = s.processes("maintainer")
+        with socket.socket(socket.AF_UNIX) as c:
+            c.settimeout(60 * SLOW)
+            c.connect(s.socket)
+            os.kill(maintainer, signal.SIGSTOP)
+            c.sendall(b"fold n --json\n")
+            ask(s, "workers")		# came behind it
+            s.kill(maintainer)
+            with c.makefile() as answer:
+                lines = [line for line in answer
+                         if not line.startswith("PROGRESS")]
+        self.assertEqual(lines[-1], "OK\n")
+        one, = json.loads(lines[1])["stores"]
+        self.assertEqual((one["kind"], one["generations"], one["result"]),
+                         ("rollout", 1, "done"))
+
 
 class Shutdown(Ctl):
     def gone(self, s, family):

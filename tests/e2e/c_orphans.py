@@ -220,7 +220,7 @@ class ExecMovedIn(unittest.TestCase):
                 assign(two, {"one": ("two", 0), "one#1": ("two", 0)})
                 # One that makes no step is told of, before the route gives up.
                 two.fault("fold_read=hold")
-                self.assertIn("reply of another process", fold(
+                self.assertIn("process that was asked", fold(
                     c, kinds[0], "one").must(503).json()["error"]["message"])
                 two.fault("fold_read=off")
                 for kind in kinds:

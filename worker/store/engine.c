@@ -42,6 +42,9 @@ engine_init(struct engine *en, const struct config *config, struct loop *loop,
 	return e;
 }
 
+static const struct err died = { ERR_UNAVAILABLE, 0,
+    "the process that was asked died" };
+
 static void
 call_end(struct engine_call *call, struct err e, uint64_t arg0)
 {
@@ -67,8 +70,7 @@ call_look(struct timer *t)
 		call_end(call, FAIL(TIMED_OUT,
 		    "no reply from another process in time"), 0);
 	else if (!shm_life_goes_on(call->life))
-		call_end(call, FAIL(UNAVAILABLE,
-		    "the process that was asked died"), 0);
+		call_end(call, died, 0);
 	else
 		look_again(call, now_ns);
 }
@@ -98,14 +100,13 @@ engine_call(struct engine *en, struct engine_call *call, uint16_t to,
 static void
 take_reply(struct engine *en, const struct shm_command *command)
 {
-	struct err e = { .what = "reply of another process" };
+	struct err e = died;
 	struct list *l;
 
-	if (command->kind == SHM_MAIL_ABORTED)
-		e.kind = ERR_UNAVAILABLE;
-	else
-		e.kind = command->err < ERR_KIND_COUNT ?
-		    (uint16_t)command->err : ERR_INTERNAL;
+	if (command->kind != SHM_MAIL_ABORTED)
+		e = (struct err){ command->err < ERR_KIND_COUNT ?
+		    (uint16_t)command->err : ERR_INTERNAL, 0,
+		    "so says the process that was asked, whose log has more" };
 	LIST_FOREACH(l, &en->calls) {
 		struct engine_call *call =
 		    CONTAINER_OF(l, struct engine_call, link);
