@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/merge_target.h"
 #include "common/secret.h"
+#include "common/version.h"
 #include "shm/limit.h"
 #include "shm/process.h"
 #include "shm/segment.h"
@@ -30,7 +31,6 @@
  * first fork, with exit status 1 and one line that says what to do.
  */
 
-#define VERSION "0.1.0"
 #define START_WAIT_NS (10 * NS_PER_SEC)	/* processes of a killed master leave */
 #define WORKERS_MAX_DEFAULT 16u
 #define SLOTS_DEFAULT 12000u
@@ -273,7 +273,7 @@ serve(const struct config *c, char **argv, int signal_fd, int *status)
 		.started_us = clock_wall_us(),
 	};
 	log_info("memwald %s starts instance=%s host=%s port=%u data_dir=%s "
-	    "admin_socket=%s", VERSION, id, c->host, port, c->data_dir,
+	    "admin_socket=%s", MEMWALD_VERSION, id, c->host, port, c->data_dir,
 	    admin_path);
 	*status = master_run(&plan);
 	return OK;
@@ -311,7 +311,7 @@ main(int argc, char **argv)
 	else if (!err_is(e) && ask == CONFIG_HELP_MAN)
 		e = print(config_man);
 	else if (!err_is(e) && ask == CONFIG_VERSION)
-		printf("memwald %s\n", VERSION);
+		printf("memwald %s\n", MEMWALD_VERSION);
 	if (err_is(e)) {
 		fprintf(stderr, "memwald: %s\n", e.what);
 		return 1;

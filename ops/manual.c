@@ -1,5 +1,7 @@
 #include "common/base.h"
 
+#include <ctype.h>
+
 #include "master/admin.h"
 #include "master/call.h"
 #include "ops/manual.h"
@@ -34,6 +36,7 @@ static const struct { const char *name, *value, *help; } own[] = {
 	{ "data-dir", "DIR", "the server's data directory: its socket is "
 	    "admin.sock in it" },
 	{ "help", "", "print this, or what follows a command; and exit" },
+	{ "version", "", "print the version" },
 	{ "help-man", "", "print the manual page" },
 	{ "completion", "", "print the completion of bash" },
 };
@@ -226,17 +229,22 @@ manual_page(FILE *to)
 	fprintf(to, ".SH SEE ALSO\nmemwald(8)\n");
 }
 
-/* The words of "a|b|c" or "[a|b|c]", with blanks between. */
+/* The words of "a|b|c" or "[a|b|c]", with blanks between; none of those in
+ * capitals, which stand for others. */
 static void
 put_choices(FILE *to, const char *words)
 {
+	const char *before = "";
+	size_t len;
+
 	if (strchr(words, '|') == NULL)
 		return;
-	for (; *words != '\0'; words++) {
-		if (*words == '|')
-			fputc(' ', to);
-		else if (*words != '[' && *words != ']')
-			fputc(*words, to);
+	for (; *words != '\0'; words += len + (words[len] != '\0')) {
+		len = strcspn(words, "[|] ");
+		if (len == 0 || isupper((unsigned char)*words))
+			continue;
+		fprintf(to, "%s%.*s", before, (int)len, words);
+		before = " ";
 	}
 }
 

@@ -31,7 +31,7 @@ _memwaldctl()
 	done
 	case $command in
 	'')
-		options='--admin-socket= --data-dir= --help --help-man --completion'
+		options='--admin-socket= --data-dir= --help --version --help-man --completion'
 		operands='status workers stores shards ordinals jobs seal fold reassign drain undrain adopt left retire resize reload log-level shutdown' ;;
 	status)
 		options='--help --json --check'
@@ -62,10 +62,10 @@ _memwaldctl()
 		operands='' ;;
 	drain)
 		options='--help --json --timeout= --dry-run'
-		operands='instance WORKER INSTANCE' ;;
+		operands='instance' ;;
 	undrain)
 		options='--help --json --timeout= --dry-run'
-		operands='instance WORKER INSTANCE' ;;
+		operands='instance' ;;
 	adopt)
 		options='--help --json --timeout= --dry-run'
 		operands='' ;;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/version.h"
 #include "master/call.h"
 #include "ops/answer.h"
 #include "ops/manual.h"
@@ -134,6 +135,10 @@ main(int argc, char **argv)
 	for (a = 1; a < argc && strncmp(argv[a], "--", 2) == 0; a++) {
 		if (strcmp(argv[a], "--help") == 0)
 			return manual_help(stdout, NULL) ? 0 : refused();
+		if (strcmp(argv[a], "--version") == 0) {
+			printf("memwaldctl %s\n", MEMWALD_VERSION);
+			return 0;
+		}
 		if (strcmp(argv[a], "--help-man") == 0) {
 			manual_page(stdout);
 			return 0;
@@ -155,7 +160,8 @@ main(int argc, char **argv)
 		}
 	}
 	if (a == argc) {
-		manual_help(stderr, NULL);
+		fprintf(stderr, "memwaldctl: no command; see memwaldctl "
+		    "--help\n");
 		return refused();
 	}
 	choose_path(socket_path, dir, path, sizeof(path));

@@ -476,6 +476,9 @@ class Manual(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (DONE, ""))
         for word in ("fold [STORE]", "--timeout=SECS", "  4  "):
             self.assertIn(word, done.stdout)
+        done = self.run_ctl("--version")
+        self.assertEqual((done.returncode, done.stdout.split()[0]),
+                         (DONE, "memwaldctl"))
         done = self.run_ctl("fold", "--help")
         self.assertEqual(done.returncode, DONE)
         self.assertIn("[--timeout=SECS] [STORE]", done.stdout)
