@@ -5,6 +5,7 @@
 #   make try-lancedb    open the tables of ./data with LanceDB
 #   make torture | bench | fuzz    their long forms
 #   make bench-stall               what a fold does to those beside it
+#   make install        what ships to /usr, for ops/systemd (PREFIX, DESTDIR)
 #   make clean
 #
 # One library of everything but the mains; variants build beside each other:
@@ -66,6 +67,8 @@ TESTS	= $(patsubst %.c,$B/%,$(wildcard tests/unit/*_test.c))
 HELPERS	= $(patsubst %.c,$B/%,$(wildcard tests/interop/*.c tests/bench/*.c))
 FUZZERS	= $(patsubst %.c,$B/%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZMAIN ?= $B/tests/fuzz/replay.o
+SCRIPTS	= ops/backlog-watch ops/instance-drain ops/ordinal-reassign ops/ordinals-list ops/orphans-adopt
+PREFIX	= /usr
 JOBS	= -j$(shell nproc)
 
 all: $B/memwald $B/memwaldctl
@@ -135,6 +138,18 @@ run:
 	$(MAKE) -s $(JOBS) all
 	exec tools/run.sh
 
+# The scripts' names are too common for bin.
+install: all
+	install -D -t $(DESTDIR)$(PREFIX)/bin $B/memwald $B/memwaldctl
+	install -D -t $(DESTDIR)$(PREFIX)/lib/memwald $(SCRIPTS)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/memwald ops/common.bash
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 ops/memwald.8 ops/memwaldctl.8
+	install -D -m 644 ops/memwaldctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memwaldctl
+	install -D -m 644 ops/systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/memwald.conf
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/bin/memwald|$(PREFIX)/bin/memwald|' ops/systemd/memwald.service \
+	    >$(DESTDIR)$(PREFIX)/lib/systemd/system/memwald.service
+
 try-lancedb:
 	tools/deps.sh interop
 	$(MAKE) -s tests/interop/node_modules
@@ -172,7 +187,7 @@ fuzzers: $(FUZZERS)
 clean:
 	rm -rf build
 
-.PHONY: all helpers threaded tests unit man run try-lancedb check-build check \
-	torture bench bench-stall fuzz fuzzers clean
+.PHONY: all helpers threaded tests unit man run install try-lancedb check-build \
+	check torture bench bench-stall fuzz fuzzers clean
 .SECONDARY:
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -190,6 +190,37 @@ class Ops(unittest.TestCase):
                 self.assertEqual([x for x in run.stderr.splitlines()
                                   if "memwald.service" in x], [])
 
+    def test_it_is_installed(self):
+        """Where a package wants it, and there it runs and finds its own."""
+        env = {k: v for k, v in os.environ.items() if "MAKE" not in k}
+        with tempfile.TemporaryDirectory() as tmp:
+            root = tmp + "/opt/m"
+            for _ in range(2):
+                subprocess.run(["make", "-s", "install", "DESTDIR=" + tmp,
+                                "PREFIX=/opt/m"], cwd=ROOT, env=env, check=True)
+            env["PATH"] = root + "/bin:" + env["PATH"]
+            for name in ("memwald", "memwaldctl"):
+                self.assertTrue(subprocess.run(
+                    [name, "--version"], env=env, text=True, check=True,
+                    stdout=subprocess.PIPE).stdout.startswith(name + " "))
+                self.assertTrue(os.path.exists(
+                    root + "/share/man/man8/%s.8" % name))
+            scripts = {name for name in os.listdir(os.path.join(ROOT, "ops"))
+                       if os.access(os.path.join(ROOT, "ops", name), os.X_OK)
+                       and os.path.isfile(os.path.join(ROOT, "ops", name))}
+            self.assertEqual(scripts | {"common.bash"},
+                             set(os.listdir(root + "/lib/memwald")))
+            run = subprocess.run([root + "/lib/memwald/ordinals-list",
+                                  "--admin-socket=" + tmp + "/none"], env=env,
+                                 capture_output=True, text=True)
+            self.assertEqual(run.returncode, 2, run.stderr)	# nobody there
+            with open(root + "/lib/systemd/system/memwald.service") as f:
+                self.assertIn("ExecStart=/opt/m/bin/memwald ", f.read())
+            run = subprocess.run(["systemd-sysusers", "--dry-run", root +
+                                  "/lib/sysusers.d/memwald.conf"],
+                                 capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
