@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "shm/mailbox.h"
 #include "shm/mutex.h"
+#include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/reap.h"
 #include "worker/maintainer.h"
@@ -31,6 +32,8 @@
 #define FAST_DELAY_MAX_NS	(320 * NS_PER_MS)
 #define SHORT_LIFE_NS		(1 * NS_PER_SEC)
 #define HOPELESS_FAILURES	5
+#define HOME_PATIENCE_NS	(5 * NS_PER_SEC)
+#define HOME_LOOK_NS		(10 * NS_PER_MS)
 
 static struct child_plan plan;
 static struct child children[CHILDREN_MAX];
@@ -171,7 +174,8 @@ start(struct child *c, uint64_t now_ns)
 	}
 	shm_process_forked(c->slot, pid);
 	c->pid = pid;
-	c->beaten = c->stopping = c->killed = false;
+	c->beaten = c->stopping = c->killed = c->shut = false;
+	c->home_by_ns = 0;
 	c->forked_ns = now_ns;
 	log_info("started %s pid=%d", name_of(c->slot, name, sizeof(name)),
 	    (int)pid);
@@ -218,15 +222,28 @@ count_let(void)
 	return no_more ? 0 : workers_let ? count : 1;
 }
 
+/* Another owns its ordinal, or nobody knows yet that it does. */
+static bool
+awaits_home(const struct child *c, uint64_t now_ns)
+{
+	struct shm_ordinal o;
+
+	return now_ns < c->home_by_ns &&
+	    !err_is(shm_ordinal_get(c->slot - SHM_WORKER(0), &o)) &&
+	    (o.version == 0 || o.owner != c->slot);
+}
+
 void
 child_refill(uint64_t now_ns)
 {
 	uint32_t i;
 
 	for (i = maintainer_held ? 1 : 0; i < count_let(); i++) {
-		if (children[i].pid == 0 && !children[i].left &&
-		    children[i].due_ns <= now_ns)
-			start(&children[i], now_ns);
+		struct child *c = &children[i];
+
+		if (c->pid == 0 && !c->left && c->due_ns <= now_ns &&
+		    !awaits_home(c, now_ns))
+			start(c, now_ns);
 	}
 }
 
@@ -386,6 +403,23 @@ child_watch(uint64_t now_ns)
 		count--;
 }
 
+/* Where nobody lives somebody must look at the queue, if there is one. */
+static void
+leave_empty(struct child *c, uint64_t now_ns)
+{
+	c->due_ns = MIN(c->due_ns, now_ns);
+	c->home_by_ns = 0;
+	c->left |= c->shut;
+}
+
+static void
+init_new(uint32_t i, uint64_t now_ns)
+{
+	init_slot(i);
+	children[i].shut = true;
+	children[i].home_by_ns = now_ns + HOME_PATIENCE_NS;
+}
+
 void
 child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 {
@@ -396,16 +430,15 @@ child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 	wanted = workers;
 	leave_span_ns = span_ns;
 	for (; count < 1 + workers; count++)
-		init_slot(count);
+		init_new(count, now_ns);
 	for (i = 1; i < count; i++) {
 		struct child *c = &children[i];
 
 		if (c->left && i <= workers && !c->parked)
-			init_slot(i);
+			init_new(i, now_ns);
 		c->leaving = i > workers || c->parked;
-		/* Where nobody lives somebody must look at the queue. */
 		if (c->leaving && c->pid == 0)
-			c->due_ns = MIN(c->due_ns, now_ns);
+			leave_empty(c, now_ns);
 	}
 }
 
@@ -421,6 +454,7 @@ child_park(uint32_t worker, bool parked, uint64_t now_ns, uint64_t span_ns)
 	c->parked = c->leaving = parked;
 	c->left = parked && c->pid == 0;
 	c->due_ns = MIN(c->due_ns, now_ns);
+	c->home_by_ns = parked ? 0 : now_ns + HOME_PATIENCE_NS;
 	leave_span_ns = span_ns;
 }
 
@@ -467,7 +501,9 @@ child_next_ns(uint64_t now_ns)
 
 		if (c->left)
 			continue;
-		if (c->pid == 0)
+		if (c->pid == 0 && awaits_home(c, now_ns))
+			next_ns = MIN(next_ns, now_ns + HOME_LOOK_NS);
+		else if (c->pid == 0)
 			next_ns = MIN(next_ns, MAX(c->due_ns, now_ns));
 		else if (!c->beaten)
 			next_ns = MIN(next_ns, now_ns + 10 * NS_PER_MS);

@@ -43,6 +43,9 @@ struct child {
 	bool leaving;			/* its slot is given up, or */
 	bool parked;			/* is to stay empty until that is undone */
 	bool left;			/* and nobody is needed there any more */
+	bool shut;			/* its socket does not listen yet */
+	uint64_t home_by_ns;		/* until then its ordinal may come home
+					 * before it is forked */
 	uint64_t leave_by_ns;		/* then it is killed */
 	bool killed;			/* was sent SIGKILL by us */
 	uint32_t failures;		/* bad deaths in a row */
@@ -76,7 +79,9 @@ struct child *child_of_slot(uint16_t slot);	/* NULL: none */
  * many leave as in a drain, the last ones first, each within span_ns; slots
  * that were given up stay among the children until nobody lives there. One that
  * dies on its way is started once more, so that what the kernel has taken for
- * it is answered.
+ * it is answered. One that comes, or comes back, is forked once its ordinal is
+ * home: before that it would refuse its appends. If that takes too long (the
+ * storage does not answer), it serves reads meanwhile.
  */
 void child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns);
 uint32_t child_wanted(void);		/* workers */

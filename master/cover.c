@@ -70,7 +70,8 @@ look_at(uint32_t index, uint64_t now_ns)
 			covers[k].active = false;
 		return;
 	}
-	if (covers[k].active || (!c->left && now_ns < c->empty_ns + EMPTY_NS))
+	if (covers[k].active || c->shut ||
+	    (!c->left && now_ns < c->empty_ns + EMPTY_NS))
 		return;
 	by = choose(index);
 	if (by == NULL || !tell(by->slot, SHM_MAIL_ACCEPT_FOR, c->slot))

@@ -80,6 +80,57 @@ class Resize(unittest.TestCase):
                 self.assertEqual(fresh.metrics()[
                     'memwald_process_restarts_total{role="worker"}'], 0)
 
+    @staticmethod
+    def is_anothers(s):
+        wait_for("another to own its ordinal", lambda: {
+            o["name"]: o["worker"] for o in ask(s, "ordinals")[
+                "ordinals"]}["test#1"] == 0)
+
+    def test_who_comes_back_has_its_ordinal(self):
+        """It does not serve while another still owns that: its appends would be
+        refused."""
+        with Server(workers=2, args=["--workers-max=2"]) as s, \
+                s.client() as c:
+            self.all_run(s)
+            c.create("st")
+            for away, back in ((("resize", "1"), ("resize", "2")),
+                               (("drain", "1"), ("undrain", "1"))):
+                with self.subTest(back):
+                    ask(s, *away)
+                    self.is_anothers(s)
+                    s.fault("assignment_put=delay:500:1")
+                    with Load(s) as load:
+                        load.more(20)
+                        ask(s, *back)
+                        self.all_run(s)
+                        load.more(20)
+                    self.assertEqual(load.failed, [])
+                    self.assertEqual(len(self.workers_of(s)), 2)
+
+    def test_the_storage_does_not_answer(self):
+        """Who comes serves reads meanwhile; who need not come after all is not
+        waited for."""
+        with Server(workers=3, clock_speed=10) as s, s.client() as c:
+            self.all_run(s)
+            c.create("st")
+            ask(s, "resize", "1")
+            self.is_anothers(s)
+            with s.client() as first:
+                first.append("st", [row("a")]).must(201)
+            s.fault("put_assignment=fail:5")
+            first = start(s, "resize", "3")
+            wait_for("it to begin", lambda: "from=1 to=3" in s.log())
+            self.assertEqual(ask(s, "resize", "2")["workers"], 2)
+            self.assertEqual(end(first)[0], REFUSED)
+            s.workers_wanted = 2
+            with s.clients_by_worker()[1] as d:
+                self.assertEqual([r["id"] for r in d.list("st")], ["a"])
+                self.assertEqual(d.append("st", [row("b")]).status, 503)
+                s.fault("put_assignment=off")
+                wait_for("appends", lambda: d.append(
+                    "st", [row("b")]).status == 201)
+            self.assertEqual(len(s.processes("worker")), 2)
+
     def test_wrong_numbers(self):
         with Server(workers=1, args=["--workers-max=2"]) as s:
             for n in ("0", "3", "-1", "x", "1x", "99999999999", ""):
