@@ -443,12 +443,27 @@ endless_wait_is_a_panic(void **state)
 	shm_lock_deadline(1000000000);
 }
 
+/* Not while it looks, under the mutex that the writer needs to leave. */
+static void
+stop_asleep(pid_t pid)
+{
+	int status;
+
+	for (;;) {
+		kill(pid, SIGSTOP);
+		assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+		if (pthread_mutex_trylock(&lock->state.mutex) == 0)
+			break;
+		kill(pid, SIGCONT);
+	}
+	assert_int_equal(pthread_mutex_unlock(&lock->state.mutex), 0);
+}
+
 /* It stands still, as on a machine that does, while the lock becomes free. */
 static void
 gets_in_after(uint32_t before_ms, uint32_t stopped_ms)
 {
 	pid_t writer, reader;
-	int status;
 
 	reset_shared();
 	writer = test_fork(SHM_WORKER(0), write_then_leave, NULL);
@@ -456,8 +471,7 @@ gets_in_after(uint32_t before_ms, uint32_t stopped_ms)
 	reader = test_fork(SHM_WORKER(1), read_once, NULL);
 	await_sleep(reader);
 	usleep(before_ms * 1000);
-	kill(reader, SIGSTOP);
-	assert_int_equal(waitpid(reader, &status, WUNTRACED), reader);
+	stop_asleep(reader);
 	usleep(stopped_ms * 1000);
 	atomic_store(&shared->go, 1);
 	assert_left_well(writer);
