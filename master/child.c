@@ -15,6 +15,7 @@
 #include "shm/ordinal_table.h"
 #include "shm/process.h"
 #include "shm/reap.h"
+#include "shm/server_state.h"
 #include "worker/maintainer.h"
 #include "worker/worker.h"
 #include "master/child.h"
@@ -159,6 +160,10 @@ start(struct child *c, uint64_t now_ns)
 	plan.start.workers = wanted;
 	if (c->slot != SHM_MAINTAINER && plan.revive != NULL)
 		plan.revive(c->slot - SHM_WORKER(0));
+	if (c->shut)			/* from now on somebody may wait there */
+		c->empty_ns = now_ns;
+	c->shut = false;
+	c->home_by_ns = 0;
 	shm_process_refill(c->slot);
 	pid = fork();
 	if (pid == 0)
@@ -174,8 +179,7 @@ start(struct child *c, uint64_t now_ns)
 	}
 	shm_process_forked(c->slot, pid);
 	c->pid = pid;
-	c->beaten = c->stopping = c->killed = c->shut = false;
-	c->home_by_ns = 0;
+	c->beaten = c->stopping = c->killed = false;
 	c->forked_ns = now_ns;
 	log_info("started %s pid=%d", name_of(c->slot, name, sizeof(name)),
 	    (int)pid);
@@ -222,15 +226,16 @@ count_let(void)
 	return no_more ? 0 : workers_let ? count : 1;
 }
 
-/* Another owns its ordinal, or nobody knows yet that it does. */
+/* Another owns its ordinal, or is about to, or nobody knows yet that it does. Of
+ * an instance that is drained none comes home. */
 static bool
 awaits_home(const struct child *c, uint64_t now_ns)
 {
 	struct shm_ordinal o;
 
-	return now_ns < c->home_by_ns &&
+	return now_ns < c->home_by_ns && !shm_server_is(SHM_SERVER_DRAINED) &&
 	    !err_is(shm_ordinal_get(c->slot - SHM_WORKER(0), &o)) &&
-	    (o.version == 0 || o.owner != c->slot);
+	    (o.version == 0 || o.owner != c->slot || o.wanted);
 }
 
 void
@@ -269,6 +274,7 @@ static void
 give_up_slot(struct child *c)
 {
 	c->left = true;
+	c->shut = !c->parked;
 	/* It has barred its socket, which is another's care from here on. */
 	if (c->parked && plan.revive != NULL)
 		plan.revive(c->slot - SHM_WORKER(0));
@@ -403,13 +409,15 @@ child_watch(uint64_t now_ns)
 		count--;
 }
 
-/* Where nobody lives somebody must look at the queue, if there is one. */
+/* Where nobody lives somebody must look at the queue, if there is one; also of a
+ * slot that was parked, and is another's care no more. */
 static void
 leave_empty(struct child *c, uint64_t now_ns)
 {
 	c->due_ns = MIN(c->due_ns, now_ns);
 	c->home_by_ns = 0;
-	c->left |= c->shut;
+	if (!c->parked)
+		c->left = c->shut;
 }
 
 static void
@@ -434,6 +442,8 @@ child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 	for (i = 1; i < count; i++) {
 		struct child *c = &children[i];
 
+		if (i > workers)	/* a drain's mark alone is left of it */
+			c->parked = false;
 		if (c->left && i <= workers && !c->parked)
 			init_new(i, now_ns);
 		c->leaving = i > workers || c->parked;
@@ -451,11 +461,33 @@ child_park(uint32_t worker, bool parked, uint64_t now_ns, uint64_t span_ns)
 		return;
 	log_info(parked ? "worker leaves, its slot stays empty worker=%u" :
 	    "worker comes back worker=%u", worker);
+	/* Like that of any other that is parked, for whoever covers it. */
+	if (parked && c->shut && plan.revive != NULL)
+		plan.revive(worker);
+	c->shut = c->shut && !parked;
 	c->parked = c->leaving = parked;
 	c->left = parked && c->pid == 0;
 	c->due_ns = MIN(c->due_ns, now_ns);
 	c->home_by_ns = parked ? 0 : now_ns + HOME_PATIENCE_NS;
 	leave_span_ns = span_ns;
+}
+
+bool
+child_awaits(const struct child *c)
+{
+	return c->pid == 0 && c->home_by_ns != 0;
+}
+
+bool
+child_any_shut(void)
+{
+	uint32_t i;
+
+	for (i = 1; i < 1 + wanted; i++) {
+		if (children[i].shut)
+			return true;
+	}
+	return false;
 }
 
 bool

@@ -96,6 +96,11 @@ void child_park(uint32_t worker, bool parked, uint64_t now_ns,
 /* It is, and has left. */
 bool child_is_parked(uint32_t worker);
 
+/* One that comes, and is not forked yet. */
+bool child_awaits(const struct child *);
+/* There is one whose socket does not listen yet. */
+bool child_any_shut(void);
+
 /* Workers that are where they shall be: they serve, or are parked; and workers
  * that are still to leave. */
 void child_progress(uint32_t *serving, uint32_t *leaving);

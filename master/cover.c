@@ -38,6 +38,13 @@ tell(uint16_t to, enum shm_mail kind, uint16_t slot)
 	return !err_is(shm_mailbox_send(to, &m));
 }
 
+/* It does not listen yet, or bars its socket while it answers what it has. */
+static bool
+needs_nobody(const struct child *c)
+{
+	return c->shut || (c->pid != 0 && c->stopping);
+}
+
 /* Spread over those that serve: the next one behind the empty slot. */
 static const struct child *
 choose(uint32_t index)
@@ -70,7 +77,7 @@ look_at(uint32_t index, uint64_t now_ns)
 			covers[k].active = false;
 		return;
 	}
-	if (covers[k].active || c->shut ||
+	if (covers[k].active || needs_nobody(c) ||
 	    (!c->left && now_ns < c->empty_ns + EMPTY_NS))
 		return;
 	by = choose(index);

@@ -225,6 +225,12 @@ drain_step(uint64_t now_ns, uint64_t span_ns, uint64_t delay_ns)
 	}
 }
 
+void
+drain_resized(void)
+{
+	drain.version = UINT64_MAX;
+}
+
 uint64_t
 drain_next_ns(uint64_t now_ns)
 {

@@ -245,6 +245,8 @@ resize(uint32_t workers, uint64_t now_ns)
 	/* It counts on as many as there were. */
 	upgrade_cancel();
 	child_resize(workers, now_ns, plan.drain_ns);
+	member_resized();
+	drain_resized();
 	tell_all();
 }
 
@@ -412,6 +414,8 @@ ask_to_upgrade(uint64_t now_ns)
 	child_progress(&serving, &leaving);
 	if (leaving > 0)
 		log_warn("no upgrade while workers leave, try again");
+	else if (child_any_shut())
+		log_warn("no upgrade while workers start, try again");
 	else if (state == MASTER_RUN || state == MASTER_HAND_OVER)
 		upgrade_begin(child_wanted(), now_ns);
 	else

@@ -23,6 +23,7 @@ static struct {
 	enum member_state state;
 	uint32_t term;			/* in which ordinals are home, */
 	uint32_t workers;		/* of so many workers */
+	bool resized;			/* since that */
 	uint64_t looked;		/* nothing was taken, of this version */
 	struct assign assign;
 	uint32_t failures;
@@ -100,6 +101,17 @@ want(uint32_t index, const struct shm_ordinal *o,
 	MUST(!err_is(e));
 }
 
+/* Decided on for another number of workers, and not brought: it would be by the
+ * next order, whoever's that is. */
+static void
+take_back_want(uint32_t index)
+{
+	struct shm_want w;
+
+	if (shm_ordinal_wanted(index, &w) && w.reason == SHM_ORDINAL_BY_HOME)
+		shm_ordinal_want_end(index, &w);
+}
+
 /* How many ordinals are not yet as they shall be. */
 static uint32_t
 bring_home(uint32_t workers)
@@ -110,9 +122,12 @@ bring_home(uint32_t workers)
 
 	for (i = 0; i < count; i++) {
 		memset(&to, 0, sizeof(to));
-		if (err_is(shm_ordinal_get(i, &o)) ||
-		    !wanted(i, workers, &o, &to))
+		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
+		if (!wanted(i, workers, &o, &to)) {
+			take_back_want(i);
+			continue;
+		}
 		want(i, &o, &to);
 		n++;
 	}
@@ -120,11 +135,15 @@ bring_home(uint32_t workers)
 }
 
 /* Without a word of an operator, or not by one that still holds: it is drained
- * no more, or was given up while its worker did not run. */
+ * no more, or was given up while its worker did not run. By its home: for another
+ * number of workers, and so late that another one has been decided on since. */
 static bool
 is_taken(uint32_t worker, const struct shm_ordinal *o)
 {
-	return (o->reason == SHM_ORDINAL_BY_ORPHAN ||
+	bool given_up = o->reason == SHM_ORDINAL_BY_HOME &&
+	    o->is.state == SHM_ORDINAL_ORPHANED;
+
+	return (given_up || o->reason == SHM_ORDINAL_BY_ORPHAN ||
 	    o->reason == SHM_ORDINAL_BY_DRAIN ||
 	    o->reason == SHM_ORDINAL_BY_RETIRE) &&
 	    o->owner != SHM_WORKER(worker) &&
@@ -191,7 +210,8 @@ static bool
 is_home(const struct shm_lease *l)
 {
 	return l->state != SHM_LEASE_HELD ||
-	    (l->terms == member.term && workers_now() == member.workers);
+	    (l->terms == member.term && !member.resized &&
+	    workers_now() == member.workers);
 }
 
 static void
@@ -212,6 +232,7 @@ follow_lease(const struct shm_lease *l, uint64_t now_ns)
 	if (bring_home(workers) == 0) {
 		log_info("ordinals are home term=%u ordinals=%u", l->terms,
 		    workers);
+		member.resized = false;
 		member.term = l->terms;
 		member.workers = workers;
 		member.state = MEMBER_IN;
@@ -265,6 +286,12 @@ member_is_home(uint32_t *workers)
 	shm_lease_get(&l);
 	*workers = member.workers;
 	return l.state == SHM_LEASE_HELD && !member.assign.ordered && is_home(&l);
+}
+
+void
+member_resized(void)
+{
+	member.resized = true;
 }
 
 void

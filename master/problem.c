@@ -46,7 +46,10 @@ check_processes(struct problems *ps)
 
 		if (c->leaving && (c->pid == 0 || !c->beaten))
 			continue;
-		if (c->pid == 0)
+		if (child_awaits(c))
+			add_problem(ps, "%s in slot %u waits for its ordinal to "
+			    "come home", f.role, c->slot);
+		else if (c->pid == 0)
 			add_problem(ps, "%s in slot %u is not running (last "
 			    "death: %s)", f.role, c->slot, *c->last_death != '\0' ?
 			    c->last_death : "none");

@@ -343,15 +343,18 @@ finish(struct call *call)
 	return CALL_DONE;
 }
 
-/* The deadline passed: what was asked for goes on without us. */
+/* The deadline passed: what was asked for goes on without us. Of a store that
+ * nobody has found there is nothing to say. */
 static void
 give_up(struct call *call)
 {
 	uint32_t i;
 
 	for (i = 0; i < WORK_AT_ONCE; i++) {
-		if (call->work.items[i].used)
-			end_item(call, &call->work.items[i], "not done yet");
+		struct work_item *item = &call->work.items[i];
+
+		if (item->used && item->ref.incarnation != 0)
+			end_item(call, item, "not done yet");
 	}
 	close_body(call);
 }

@@ -296,6 +296,14 @@ class Work(Ctl):
             (one["kind"], one["pending_generations"], one["result"]),
             ("rollout", 0, "done"))
 
+    def test_the_maintainer_does_not_answer(self):
+        s = self.s
+        maintainer, = s.processes("maintainer")
+        os.kill(maintainer, signal.SIGSTOP)
+        status, out, _ = ctl(s, "fold", "nowhere", "--timeout=1", "--json")
+        os.kill(maintainer, signal.SIGCONT)
+        self.assertEqual((status, json.loads(out)["stores"]), (LATE, []))
+
 
 class Shutdown(Ctl):
     def gone(self, s, family):
