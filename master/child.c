@@ -40,6 +40,7 @@ static struct child_plan plan;
 static struct child children[CHILDREN_MAX];
 static uint32_t count;			/* 1 + wanted, and those still leaving */
 static uint32_t wanted;			/* workers */
+static uint32_t resizes;
 static uint64_t leave_span_ns;
 static uint32_t killed_late;
 static bool no_more, workers_let, worker_beaten, maintainer_held;
@@ -151,6 +152,15 @@ become(uint16_t slot)
 	worker_main(&plan.start);
 }
 
+/* Somebody looks after what comes there, from now on. */
+static void
+open_socket(struct child *c)
+{
+	if (plan.revive != NULL)
+		plan.revive(c->slot - SHM_WORKER(0));
+	c->shut = false;
+}
+
 static void
 start(struct child *c, uint64_t now_ns)
 {
@@ -158,11 +168,10 @@ start(struct child *c, uint64_t now_ns)
 	pid_t pid;
 
 	plan.start.workers = wanted;
-	if (c->slot != SHM_MAINTAINER && plan.revive != NULL)
-		plan.revive(c->slot - SHM_WORKER(0));
-	if (c->shut)			/* from now on somebody may wait there */
+	if (c->shut)
 		c->empty_ns = now_ns;
-	c->shut = false;
+	if (c->slot != SHM_MAINTAINER)
+		open_socket(c);
 	c->home_by_ns = 0;
 	shm_process_refill(c->slot);
 	pid = fork();
@@ -274,11 +283,13 @@ static void
 give_up_slot(struct child *c)
 {
 	c->left = true;
-	c->shut = !c->parked;
-	/* It has barred its socket, which is another's care from here on. */
-	if (c->parked && plan.revive != NULL)
-		plan.revive(c->slot - SHM_WORKER(0));
-	if (!c->parked && plan.forsake != NULL)
+	if (c->parked) {
+		/* It has barred that, which is another's care from here on. */
+		open_socket(c);
+		return;
+	}
+	c->shut = true;
+	if (plan.forsake != NULL)
 		plan.forsake(c->slot - SHM_WORKER(0));
 }
 
@@ -420,6 +431,7 @@ leave_empty(struct child *c, uint64_t now_ns)
 		c->left = c->shut;
 }
 
+/* The slot of one that comes. */
 static void
 init_new(uint32_t i, uint64_t now_ns)
 {
@@ -436,6 +448,7 @@ child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns)
 	MUST(workers >= 1 && workers <= shm_workers_max());
 	log_info("workers change from=%u to=%u", wanted, workers);
 	wanted = workers;
+	resizes++;
 	leave_span_ns = span_ns;
 	for (; count < 1 + workers; count++)
 		init_new(count, now_ns);
@@ -462,9 +475,8 @@ child_park(uint32_t worker, bool parked, uint64_t now_ns, uint64_t span_ns)
 	log_info(parked ? "worker leaves, its slot stays empty worker=%u" :
 	    "worker comes back worker=%u", worker);
 	/* Like that of any other that is parked, for whoever covers it. */
-	if (parked && c->shut && plan.revive != NULL)
-		plan.revive(worker);
-	c->shut = c->shut && !parked;
+	if (parked && c->shut)
+		open_socket(c);
 	c->parked = c->leaving = parked;
 	c->left = parked && c->pid == 0;
 	c->due_ns = MIN(c->due_ns, now_ns);
@@ -501,6 +513,12 @@ uint32_t
 child_wanted(void)
 {
 	return wanted;
+}
+
+uint32_t
+child_resizes(void)
+{
+	return resizes;
 }
 
 void

@@ -85,6 +85,9 @@ struct child *child_of_slot(uint16_t slot);	/* NULL: none */
  */
 void child_resize(uint32_t workers, uint64_t now_ns, uint64_t span_ns);
 uint32_t child_wanted(void);		/* workers */
+/* How often that was told. What was decided before is for other slots than there
+ * are, even if there are as many. */
+uint32_t child_resizes(void);
 
 /*
  * A worker leaves in the same way, though it is not too many: its slot stays

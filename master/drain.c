@@ -21,7 +21,7 @@ static const struct backoff again = { 50 * NS_PER_MS, 5 * NS_PER_SEC };
 
 static struct {
 	uint64_t version;		/* of the chain, and */
-	uint32_t workers;		/* how many when marks were read */
+	uint32_t resizes;		/* before marks were read */
 	bool any;			/* mark of ours */
 	bool instance;
 	bool all;			/* workers, by themselves */
@@ -98,15 +98,15 @@ read_marks(uint64_t now_ns, uint64_t span_ns)
 	struct shm_ordinal o;
 	uint32_t i;
 
-	if (version == drain.version && drain.workers == child_wanted())
+	if (version == drain.version && drain.resizes == child_resizes())
 		return;
 	all = drain_has_all(child_wanted());
 	drain.version = version;
 	drain.due_ns = MIN(drain.due_ns, now_ns);
-	drain.workers = child_wanted();
+	drain.resizes = child_resizes();
 	drain.any = false;
 	drain.instance = drain.all = all;
-	for (i = 0; i < drain.workers; i++) {
+	for (i = 0; i < child_wanted(); i++) {
 		if (err_is(shm_ordinal_get(i, &o)))
 			continue;
 		drain.any |= o.drained != 0;
@@ -223,12 +223,6 @@ drain_step(uint64_t now_ns, uint64_t span_ns, uint64_t delay_ns)
 		/* The marks alone: until the assignment changes. */
 		drain.due_ns = left ? now_ns + LOOK_NS : UINT64_MAX;
 	}
-}
-
-void
-drain_resized(void)
-{
-	drain.version = UINT64_MAX;
 }
 
 uint64_t

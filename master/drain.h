@@ -40,8 +40,6 @@
 /* Looks at the marks, parks workers, orders what follows. While the server runs;
  * span_ns: a worker's to leave; delay_ns: that of an instance, before it moves. */
 void drain_step(uint64_t now_ns, uint64_t span_ns, uint64_t delay_ns);
-/* Slots are others' than those that marks were read for. */
-void drain_resized(void);
 /* When to call again, at the latest. */
 uint64_t drain_next_ns(uint64_t now_ns);
 

@@ -245,8 +245,6 @@ resize(uint32_t workers, uint64_t now_ns)
 	/* It counts on as many as there were. */
 	upgrade_cancel();
 	child_resize(workers, now_ns, plan.drain_ns);
-	member_resized();
-	drain_resized();
 	tell_all();
 }
 

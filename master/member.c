@@ -23,7 +23,7 @@ static struct {
 	enum member_state state;
 	uint32_t term;			/* in which ordinals are home, */
 	uint32_t workers;		/* of so many workers */
-	bool resized;			/* since that */
+	uint32_t resizes;		/* before that */
 	uint64_t looked;		/* nothing was taken, of this version */
 	struct assign assign;
 	uint32_t failures;
@@ -210,8 +210,8 @@ static bool
 is_home(const struct shm_lease *l)
 {
 	return l->state != SHM_LEASE_HELD ||
-	    (l->terms == member.term && !member.resized &&
-	    workers_now() == member.workers);
+	    (l->terms == member.term && workers_now() == member.workers &&
+	    child_resizes() == member.resizes);
 }
 
 static void
@@ -232,9 +232,9 @@ follow_lease(const struct shm_lease *l, uint64_t now_ns)
 	if (bring_home(workers) == 0) {
 		log_info("ordinals are home term=%u ordinals=%u", l->terms,
 		    workers);
-		member.resized = false;
 		member.term = l->terms;
 		member.workers = workers;
+		member.resizes = child_resizes();
 		member.state = MEMBER_IN;
 		return;
 	}
@@ -286,12 +286,6 @@ member_is_home(uint32_t *workers)
 	shm_lease_get(&l);
 	*workers = member.workers;
 	return l.state == SHM_LEASE_HELD && !member.assign.ordered && is_home(&l);
-}
-
-void
-member_resized(void)
-{
-	member.resized = true;
 }
 
 void

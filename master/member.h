@@ -49,10 +49,6 @@ uint64_t member_next_ns(uint64_t now_ns);
 /* The lease is held and the ordinals are home, of so many workers. */
 bool member_is_home(uint32_t *workers);
 
-/* What is under way may have been decided for another number of workers: ordinals
- * are looked at again, even if there are as many as before. */
-void member_resized(void);
-
 /* Another instance has been without a lease for longer than the grace, or left
  * in order a whole span ago: what it owned may be given to others. */
 bool member_is_gone(const struct shm_instance *);

@@ -300,8 +300,10 @@ class Work(Ctl):
         s = self.s
         maintainer, = s.processes("maintainer")
         os.kill(maintainer, signal.SIGSTOP)
-        status, out, _ = ctl(s, "fold", "nowhere", "--timeout=1", "--json")
-        os.kill(maintainer, signal.SIGCONT)
+        try:
+            status, out, _ = ctl(s, "fold", "nowhere", "--timeout=1", "--json")
+        finally:
+            os.kill(maintainer, signal.SIGCONT)
         self.assertEqual((status, json.loads(out)["stores"]), (LATE, []))
 
 

@@ -41,6 +41,10 @@ class Load(Clients):
                 self.failed.append(repr(e))
 
 
+def ordinal(s, name="test#1"):
+    return {o["name"]: o for o in ask(s, "ordinals")["ordinals"]}[name]
+
+
 class Resize(unittest.TestCase):
     def workers_of(self, s):
         return [p for p in ask(s, "workers")["processes"]
@@ -82,9 +86,8 @@ class Resize(unittest.TestCase):
 
     @staticmethod
     def is_anothers(s):
-        wait_for("another to own its ordinal", lambda: {
-            o["name"]: o["worker"] for o in ask(s, "ordinals")[
-                "ordinals"]}["test#1"] == 0)
+        wait_for("another to own its ordinal",
+                 lambda: ordinal(s)["worker"] == 0)
 
     def test_who_comes_back_has_its_ordinal(self):
         """It does not serve while another still owns that: its appends would be

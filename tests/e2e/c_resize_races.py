@@ -10,10 +10,6 @@ from every_kind import hits
 from harness import Server, wait_for
 
 
-def ordinal(s, name="test#1"):
-    return {o["name"]: o for o in ask(s, "ordinals")["ordinals"]}[name]
-
-
 class Races(unittest.TestCase):
     all_run = c_resize.Resize.all_run
     workers_of = c_resize.Resize.workers_of
@@ -60,7 +56,7 @@ class Races(unittest.TestCase):
                 self.assertEqual(end(asked)[0], DONE)
                 load.more(40)
             self.assertEqual(load.failed, [])
-            o = ordinal(s)
+            o = c_resize.ordinal(s)
             self.assertEqual((o["state"], o["worker"]), ("owned", 1))
 
     def test_what_could_not_be_decided_is_forgotten(self):
@@ -81,7 +77,7 @@ class Races(unittest.TestCase):
                 ask(s, "drain", "0")
                 load.more(20)
             self.assertEqual(load.failed, [])
-            o = ordinal(s, "test#2")
+            o = c_resize.ordinal(s, "test#2")
             self.assertEqual((o["state"], o["worker"], o["why"]),
                              ("owned", 2, "home"))
 

@@ -66,6 +66,11 @@ def left(server, ordinal):
     return json.loads(server.ctl("left", ordinal, "--json"))["left"]
 
 
+def is_settled(server, ordinal):
+    return not json.loads(server.ctl("jobs", "--json"))[
+        "fold_jobs"] and left(server, ordinal) == 0
+
+
 class Moved(unittest.TestCase):
     """Within one server: from one worker to the other, and home again."""
 
@@ -114,10 +119,6 @@ class Moved(unittest.TestCase):
                 if n == 0:
                     self.server.ctl("seal", "--all")
 
-    def is_settled(self):
-        return not json.loads(self.server.ctl("jobs", "--json"))[
-            "fold_jobs"] and left(self.server, "test#1") == 0
-
     def while_held(self, tag):
         """Who is not concerned goes on."""
         with self.by_worker(0) as c:
@@ -139,7 +140,8 @@ class Moved(unittest.TestCase):
         finally:
             self.server.fault(point + "=off")
             self.moved(process, "test")
-        wait_for("its shard to be empty", self.is_settled)
+        wait_for("its shard to be empty",
+                 lambda: is_settled(self.server, "test#1"))
         self.book.check(self.server)
         self.moved(self.move("test#1"), "test#1")
 
@@ -191,8 +193,7 @@ class There(unittest.TestCase):
             wait_for("%s to act" % point, lambda: hits(one, point) > before)
         finally:
             one.fault(point + "=off")
-        wait_for("it to be folded there", lambda: not json.loads(one.ctl(
-            "jobs", "--json"))["fold_jobs"] and left(one, "one") == 0)
+        wait_for("it to be folded there", lambda: is_settled(one, "one"))
         one.ctl("reassign", "one", "one#0")
 
 
